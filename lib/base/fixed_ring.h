@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FixedRing: a FIFO whose storage is allocated once, at construction (capacity rounded up to a power of two).
+// Elements are reached by their free-running 64-bit sequence number, so an index stays valid while its element is in
+// the ring: the transport core keeps WQEs, READ resources and pending completions in such rings. Single owner, no locks.
+#pragma once
+
+#include <bit>
+#include <cassert>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace rocemu {
+
+template <typename T>
+class FixedRing {
+  public:
+    explicit FixedRing(uint32_t capacity)
+        : limit_(capacity), mask_(std::bit_ceil(capacity ? capacity : 1u) - 1), slots_(new T[mask_ + 1]()) {}
+
+    [[nodiscard]] uint32_t capacity() const { return limit_; }
+    [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(tail_ - head_); }
+    [[nodiscard]] bool empty() const { return head_ == tail_; }
+    [[nodiscard]] bool full() const { return size() >= limit_; }
+    [[nodiscard]] uint32_t room() const { return limit_ - size(); }
+
+    // Sequence numbers: head() is the oldest element, tail() one past the newest.
+    [[nodiscard]] uint64_t head() const { return head_; }
+    [[nodiscard]] uint64_t tail() const { return tail_; }
+    [[nodiscard]] bool contains(uint64_t seq) const { return seq - head_ < tail_ - head_; }
+
+    T& at(uint64_t seq) {
+        assert(contains(seq));
+        return slots_[seq & mask_];
+    }
+    const T& at(uint64_t seq) const {
+        assert(contains(seq));
+        return slots_[seq & mask_];
+    }
+    T& front() { return at(head_); }
+    const T& front() const { return at(head_); }
+    T& back() { return at(tail_ - 1); }
+
+    // The slot is not cleared: the caller overwrites what it needs. Precondition: !full().
+    T& push() {
+        assert(!full());
+        return slots_[tail_++ & mask_];
+    }
+    void push(T v) { push() = std::move(v); }
+    void pop() {
+        assert(!empty());
+        ++head_;
+    }
+    void clear() { head_ = tail_; }
+
+  private:
+    uint64_t head_ = 0, tail_ = 0;
+    uint32_t limit_;
+    uint32_t mask_;
+    std::unique_ptr<T[]> slots_;
+};
+
+}  // namespace rocemu
