@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See key_table.h. The order of the checks follows IBTA volume 1, 10.6.3: key, PD, access, bounds.
+#include "memory/key_table.h"
+
+namespace rocemu::memory {
+
+namespace {
+constexpr uint32_t index_of(uint32_t key) { return key >> 8; }
+}  // namespace
+
+void KeyTable::insert(const Region& region) {
+    const uint32_t index = index_of(region.key);
+    if (index >= slots_.size()) slots_.resize(index + 1 + index / 2);
+    if (slots_[index].key == 0) ++live_;
+    slots_[index] = region;
+}
+
+bool KeyTable::remove(uint32_t key) {
+    const uint32_t index = index_of(key);
+    if (key == 0 || index >= slots_.size() || slots_[index].key != key) return false;
+    slots_[index] = Region{};
+    --live_;
+    return true;
+}
+
+const Region* KeyTable::find(uint32_t key) const {
+    const uint32_t index = index_of(key);
+    if (key == 0 || index >= slots_.size() || slots_[index].key != key) return nullptr;
+    return &slots_[index];
+}
+
+KeyStatus KeyTable::resolve(uint32_t key, PdId pd, uint64_t addr, uint32_t length, uint32_t need, Segment& out) const {
+    const Region* r = find(key);
+    if (r == nullptr) return KeyStatus::NoSuchKey;
+    if (r->pd != pd) return KeyStatus::WrongPd;
+    if ((r->access & need) != need) return KeyStatus::AccessDenied;
+    // Unsigned arithmetic: an address below iova wraps to a huge offset and fails.
+    const uint64_t offset = addr - r->iova;
+    if (offset > r->length || length > r->length - offset) return KeyStatus::OutOfBounds;
+    out = Segment{r->space, length, r->va + offset};
+    return KeyStatus::Ok;
+}
+
+}  // namespace rocemu::memory

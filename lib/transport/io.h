@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the core wants done: packets to send, payload to move, completions and events to deliver. All batches have a
+// fixed capacity, are owned by the caller and carry no references into the core that outlive the next handle_* call
+// (payload pointers excepted: see SendWqe::mapped). Pattern: quinn-proto's handle/poll; ARCHITECTURE section 3.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/psn.h"
+#include "base/verbs_types.h"
+#include "memory/key_table.h"
+
+namespace rocemu::transport {
+
+class Qp;
+
+// Segments shared by all requests of one batch.
+inline constexpr uint32_t kBatchSegments = 512;
+struct SegmentPool {
+    std::array<memory::Segment, kBatchSegments> items;
+    uint32_t used = 0;
+    [[nodiscard]] uint32_t room() const { return kBatchSegments - used; }
+};
+
+// One packet to build. The engine adds the address headers from the QP's template, ICRC and, before sending, the
+// payload: a copy from `mapped`, or a gather of segments [seg_first, seg_first + seg_count).
+struct TxPacket {
+    Qp* qp;
+    uint8_t opcode;      // wire::Opcode
+    bool ack_req;
+    bool solicited;
+    uint8_t pad;         // 0..3
+    Psn psn;
+    uint32_t payload_len;  // bytes without pad
+    // Extension headers; which of them exist follows from the opcode (wire::opcode_info).
+    uint64_t remote_addr;
+    uint32_t rkey;
+    uint32_t dma_len;
+    uint8_t syndrome;      // AETH
+    uint32_t msn;          // AETH, 24 bits
+    uint32_t imm_data;     // ImmDt or IETH: raw, as in SendWqe
+    uint64_t compare_add;  // AtomicETH; AtomicAckETH: the original value
+    uint64_t swap;
+    // Payload.
+    const std::byte* mapped;
+    uint32_t seg_first;
+    uint32_t seg_count;
+    // Echoed in handle_gather_failed(). 0: the packet has nothing to gather.
+    uint64_t gather_tag;
+};
+
+inline constexpr uint32_t kTxBatchPackets = 64;
+struct TxBatch {
+    std::array<TxPacket, kTxBatchPackets> packets;
+    uint32_t count = 0;
+    SegmentPool segments;
+    [[nodiscard]] bool full() const { return count == kTxBatchPackets; }
+    void clear() { count = segments.used = 0; }
+};
+
+enum class DmaKind : uint8_t { Place, CompareSwap, FetchAdd };
+
+// One access to application memory that a received packet asked for. The engine executes the requests of one QP in
+// order (requests of one message may be merged into one call), and reports each with handle_dma().
+struct DmaRequest {
+    Qp* qp;
+    uint64_t tag;             // consecutive per QP
+    DmaKind kind;
+    const std::byte* source;  // Place: inside the received frame, which the engine keeps until the result
+    uint32_t length;
+    uint32_t seg_first;
+    uint32_t seg_count;
+    uint64_t compare_add;     // atomics, host order
+    uint64_t swap;
+};
+
+inline constexpr uint32_t kDmaBatchRequests = 128;
+struct DmaBatch {
+    std::array<DmaRequest, kDmaBatchRequests> requests;
+    uint32_t count = 0;
+    SegmentPool segments;
+    void clear() { count = segments.used = 0; }
+};
+
+enum class DmaStatus : uint8_t { Ok, Fault };
+
+struct Completion {
+    uint64_t wr_id;
+    WcStatus status;
+    WcOpcode opcode;
+    bool is_recv;
+    bool solicited;     // counts for a CQ armed for solicited events (errors do too)
+    uint32_t index;     // SendWqe::index / RecvWqe::index
+    uint32_t byte_len;
+    uint32_t wc_flags;
+    uint32_t imm_data;  // raw, or the invalidated rkey
+    uint32_t src_qp;
+    // False for an unsignaled success: the provider never sees it as a WC (the engine skips it).
+    bool visible;
+};
+
+inline constexpr uint32_t kCompletionBatch = 64;
+struct CompletionBatch {
+    std::array<Completion, kCompletionBatch> items;
+    uint32_t count = 0;
+    [[nodiscard]] bool full() const { return count == kCompletionBatch; }
+    void clear() { count = 0; }
+};
+
+}  // namespace rocemu::transport

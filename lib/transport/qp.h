@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Qp: the border of the protocol core. Bytes, results and `now` go in (handle_*), commands come from verbs (post_*,
+// modify), and poll_* tells what must be done next. No clock, no thread, no allocation after construction.
+// Inside: requester, completer, responder, retry, each in its own file; this class only passes calls on.
+//
+// Contract with the caller (lib/engine; tests/sim has another):
+//  - After any handle_*, command or elapsed deadline: poll_dma until empty, then poll_transmit, poll_completions,
+//    poll_event; ask next_deadline() last.
+//  - DMA requests are executed in the order of their tags; results may come later, in the same order.
+//  - Packets of poll_transmit leave in order. If a gather fails, that packet and all later ones of the same call are
+//    not sent and handle_gather_failed(tag) is called once with the first tag.
+//  - Receive WQEs are offered before each request packet: post_recv while recv_room() > 0 and the RQ has some.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/time.h"
+#include "memory/key_table.h"
+#include "stats/counters.h"
+#include "transport/io.h"
+#include "transport/qp_attr.h"
+#include "transport/work.h"
+#include "wire/parse.h"
+
+namespace rocemu::transport {
+
+struct QpConfig {
+    uint32_t qpn = 0;
+    QpType type = QpType::Rc;
+    QpCaps caps;
+    bool sq_sig_all = false;
+    memory::PdId pd = 0;
+    // Limits of the core for this QP; sizes of its rings, allocated at construction.
+    uint32_t send_window_wqes = 64;      // WQEs fetched from the SQ and not completed yet (<= max_send_wr)
+    uint32_t recv_window_wqes = 64;      // likewise for the RQ
+    uint32_t window_packets = 128;       // unacknowledged request packets
+    uint32_t max_dest_rd_atomic = 128;   // largest responder depth modify may set
+    uint32_t max_rd_atomic = 128;
+};
+
+// What a shard lends to all its QPs. Outlives them.
+struct Environment {
+    const memory::KeyTable& keys;
+    stats::CounterBlock& counters;
+};
+
+class Qp {
+  public:
+    Qp(const QpConfig& config, Environment env);
+    ~Qp();
+    Qp(const Qp&) = delete;
+    Qp& operator=(const Qp&) = delete;
+
+    // --- commands -------------------------------------------------------------------------------------------------
+    // 0 or an errno value (EINVAL: transition, attribute or mask not allowed; nothing was changed then).
+    // `bad_attr` (may be null) gets the name of the offending attribute, a static string.
+    int modify(const QpAttr& attr, uint32_t mask, Instant now, const char** bad_attr = nullptr);
+    void query(QpAttr& attr) const;
+
+    [[nodiscard]] uint32_t send_room() const;  // how many SendWqe may be posted now
+    void post_send(const SendWqe& wqe, std::span<const Sge> sges, Instant now);
+    [[nodiscard]] uint32_t recv_room() const;
+    void post_recv(const RecvWqe& wqe, std::span<const Sge> sges);
+
+    // --- inputs ---------------------------------------------------------------------------------------------------
+    // A packet for this QPN that passed parsing, ICRC and address checks. Payload pointers stay valid until the DMA
+    // requests it causes have been reported.
+    void handle_packet(const wire::PacketView& packet, Instant now);
+    void handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, Instant now);
+    void handle_gather_failed(uint64_t gather_tag, Instant now);
+    void handle_timeout(Instant now);
+    void handle_cnp(Instant now);
+
+    // --- outputs --------------------------------------------------------------------------------------------------
+    // Each appends to the batch and returns true if more is ready than fitted (or than the budget allowed).
+    bool poll_dma(DmaBatch& batch);
+    // At most `budget_bytes` of payload (at least one packet if any is ready).
+    bool poll_transmit(Instant now, uint32_t budget_bytes, TxBatch& batch);
+    bool poll_completions(CompletionBatch& batch);
+    std::optional<AsyncEvent> poll_event();
+    // When handle_timeout or poll_transmit must be called next; kNever if nothing is scheduled.
+    [[nodiscard]] Instant next_deadline() const;
+
+    // --- getters --------------------------------------------------------------------------------------------------
+    [[nodiscard]] const QpConfig& config() const;
+    [[nodiscard]] QpState state() const;
+    [[nodiscard]] bool dma_idle() const;  // no DMA request is out: may be destroyed
+    [[nodiscard]] const QpAttr& attr() const;
+
+    // Owner's use: a place for the engine's own per-QP record.
+    void* user = nullptr;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rocemu::transport

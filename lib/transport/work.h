@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the core is told to do: send and receive WQEs after the engine has copied them out of shared memory and checked
+// their shape (opcode known, counts within the QP's capabilities). Keys and addresses are still the application's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/verbs_types.h"
+
+namespace rocemu::transport {
+
+struct SendWqe {
+    uint64_t wr_id = 0;
+    uint32_t index = 0;       // free-running SQ index, echoed in the completion so that the provider frees slots
+    WrOpcode opcode = WrOpcode::Send;
+    uint8_t flags = 0;        // send_flags
+    uint8_t num_sge = 0;
+    uint32_t length = 0;      // bytes of the whole message, the sum of its SGEs (at most 2^31, checked by the engine)
+    uint32_t imm_data = 0;    // as it goes on the wire, network order kept as four raw bytes; or the rkey to invalidate
+    uint64_t remote_addr = 0;
+    uint32_t rkey = 0;
+    uint64_t compare_add = 0;
+    uint64_t swap = 0;
+    // Payload in memory the daemon has mapped (inline data in the SQ slot, later the capture stage): valid until the
+    // completion of this WQE was written. nullptr: gather from the SGEs.
+    const std::byte* mapped = nullptr;
+    // The engine found the WQE wrong (status to complete it with); it must still complete in order.
+    WcStatus preset_error = WcStatus::Success;
+};
+
+struct RecvWqe {
+    uint64_t wr_id = 0;
+    uint32_t index = 0;  // free-running RQ index
+    uint8_t num_sge = 0;
+    uint64_t length = 0;  // bytes, sum of the SGEs
+    WcStatus preset_error = WcStatus::Success;
+};
+
+}  // namespace rocemu::transport
