@@ -4,6 +4,7 @@
 // lkey and rkey of an MR are equal; bits 31:8 are an index, bits 7:0 a variant that changes on reuse.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Control messages over the daemon's UNIX SOCK_SEQPACKET socket: one record a request, one record its reply, matched by
+// request_id. File descriptors travel as SCM_RIGHTS with the record that mentions them. Everything is host order (both
+// ends are on one machine). A request of the wrong size or number gets status EPROTO and nothing else happens.
+#pragma once
+
+#include <cstdint>
+
+#include "abi/version.h"
+
+namespace rocemu::abi {
+
+enum class MessageType : uint16_t {
+#define MESSAGE(name, number) name = number,
+#include "abi/messages.def"
+#undef MESSAGE
+};
+
+struct MessageHeader {
+    uint32_t magic = kMagic;
+    uint16_t type = 0;
+    uint16_t reserved = 0;
+    uint32_t request_id = 0;
+    int32_t status = 0;  // reply: 0 or an errno value
+};
+
+inline constexpr uint32_t kMaxMessageBytes = 8192;
+inline constexpr uint32_t kMaxShards = 32;
+inline constexpr uint32_t kNoRegion = 0xFFFFFFFF;
+
+// Where a queue lies. If `new_region_bytes` is not 0, the reply carries one fd: the memfd of region `region`, of that
+// size (sealed against shrinking and growing), to be mapped whole.
+struct QueueRef {
+    uint32_t region = kNoRegion;
+    uint32_t entries = 0;  // power of two
+    uint32_t stride = 0;   // bytes a slot
+    uint32_t reserved = 0;
+    uint64_t offset = 0;   // of the QueueHeader in the region
+};
+
+// fds of the reply: memfd of region 0 (SessionPage at 0), then one eventfd per shard.
+struct HelloRequest {
+    uint16_t version_major = kVersionMajor;
+    uint16_t version_minor = kVersionMinor;
+    uint32_t pid = 0;        // for messages only; identity comes from SO_PEERCRED
+    uint64_t features = 0;
+    uint64_t probe_va = 0;   // address of a 16-byte cookie in the client, read by the daemon to see which path works
+    uint8_t probe_cookie[16] = {};
+    uint32_t admin = 0;      // 1: a tool (rocemu status, capture): no region, no session limits used
+    uint32_t reserved = 0;
+};
+struct HelloReply {
+    uint16_t version_major = kVersionMajor;
+    uint16_t version_minor = kVersionMinor;
+    uint32_t shards = 0;
+    uint64_t features = 0;
+    uint32_t devices = 0;
+    uint32_t payload_path = 0;       // PayloadPath
+    uint64_t region0_bytes = 0;
+    uint64_t doorbells_offset = 0;   // DoorbellBlock[shards]
+    uint64_t agent_offset = 0;       // AgentRing[shards]; 0 if there is none
+    char daemon_version[32] = {};
+};
+enum PayloadPath : uint32_t { kPathProcessVm = 1, kPathAgent = 2 };
+
+struct ListDeviceRequest { uint32_t index = 0; };
+struct ListDeviceReply {
+    char name[64] = {};
+    char netdev[16] = {};    // kernel interface, or empty
+    uint64_t node_guid = 0;  // host order
+    uint32_t index = 0;
+    uint32_t reserved = 0;
+};
+
+// Asynchronous events of a context arrive on the SEQPACKET socket whose other end the request carries (one fd).
+struct OpenContextRequest { uint32_t device = 0; };
+struct OpenContextReply { uint32_t context = 0; };
+struct CloseContextRequest { uint32_t context = 0; };
+struct CloseContextReply {};
+
+// Record on the asynchronous event socket. `element` is the cookie given at creation (CQ, QP) or the port number.
+struct AsyncEventRecord {
+    uint64_t element = 0;
+    uint32_t event_type = 0;  // AsyncEvent
+    uint32_t reserved = 0;
+};
+
+struct QueryDeviceRequest { uint32_t context = 0; };
+struct QueryDeviceReply {
+    uint64_t node_guid = 0, sys_image_guid = 0;
+    uint64_t max_mr_size = 0;
+    uint64_t page_size_cap = 0;
+    uint32_t max_qp = 0, max_qp_wr = 0, max_sge = 0, max_sge_rd = 0, max_inline = 0;
+    uint32_t max_cq = 0, max_cqe = 0, max_mr = 0, max_pd = 0;
+    uint32_t max_qp_rd_atom = 0, max_qp_init_rd_atom = 0, max_res_rd_atom = 0;
+    uint32_t max_ah = 0, max_srq = 0, max_srq_wr = 0, max_srq_sge = 0, max_mw = 0;
+    uint32_t max_mcast_grp = 0, max_mcast_qp_attach = 0;
+    uint32_t vendor_id = 0, vendor_part_id = 0, hw_ver = 0;
+    uint32_t device_cap_flags = 0, atomic_cap = 0;
+    uint32_t max_pkeys = 0;
+    uint32_t shards = 0;
+    char fw_ver[32] = {};
+};
+
+struct QueryPortRequest { uint32_t context = 0; uint32_t port = 0; };
+struct QueryPortReply {
+    uint32_t state = 0;        // enum ibv_port_state
+    uint32_t max_mtu = 0;      // enum ibv_mtu
+    uint32_t active_mtu = 0;
+    uint32_t gid_tbl_len = 0;
+    uint32_t port_cap_flags = 0;
+    uint32_t max_msg_sz = 0;
+    uint32_t pkey_tbl_len = 0;
+    uint32_t active_width = 0;
+    uint32_t active_speed = 0;
+    uint32_t phys_state = 0;
+    uint32_t link_layer = 0;
+    uint32_t netdev_ifindex = 0;
+};
+
+enum class GidType : uint32_t { RoceV1 = 1, RoceV2 = 2 };  // ibv_gid_type_sysfs + 1 … as IBV_GID_TYPE_ROCE_V1/V2
+struct GidRecord {
+    uint8_t gid[16] = {};
+    uint32_t index = 0;
+    uint32_t type = 0;  // GidType; 0: the entry is empty
+    uint32_t ndev_ifindex = 0;
+    uint32_t reserved = 0;
+};
+inline constexpr uint32_t kGidsPerReply = 128;
+struct QueryGidRequest { uint32_t context = 0; uint32_t port = 0; uint32_t first = 0; };
+struct QueryGidReply {
+    uint32_t count = 0;  // records that follow, from index `first` on; 0: past the end
+    uint32_t total = 0;
+    GidRecord gids[kGidsPerReply] = {};
+};
+
+struct AllocPdRequest { uint32_t context = 0; };
+struct AllocPdReply { uint32_t pd = 0; };
+struct DeallocPdRequest { uint32_t pd = 0; };
+struct DeallocPdReply {};
+
+struct RegMrRequest {
+    uint32_t pd = 0;
+    uint32_t access = 0;
+    uint64_t va = 0;
+    uint64_t length = 0;
+    uint64_t iova = 0;
+};
+struct RegMrReply { uint32_t key = 0; };  // lkey and rkey; also the handle
+struct DeregMrRequest { uint32_t key = 0; };
+struct DeregMrReply {};
+
+// The request carries one fd: the daemon's end of the channel's SEQPACKET socket pair. A completion event is one
+// 8-byte record, the CQ's cookie.
+struct CreateChannelRequest { uint32_t context = 0; };
+struct CreateChannelReply { uint32_t channel = 0; };
+struct DestroyChannelRequest { uint32_t channel = 0; };
+struct DestroyChannelReply {};
+
+inline constexpr uint32_t kNoChannel = 0xFFFFFFFF;
+struct CreateCqRequest {
+    uint32_t context = 0;
+    uint32_t cqe = 0;
+    uint32_t channel = kNoChannel;
+    uint32_t reserved = 0;
+    uint64_t cookie = 0;  // the application's ibv_cq pointer, returned in events
+};
+// One single-producer ring per shard: ring i is at queue.offset + i * ring_bytes. The provider merges them.
+struct CreateCqReply {
+    uint32_t cq = 0;
+    uint32_t rings = 0;
+    uint64_t ring_bytes = 0;
+    uint64_t new_region_bytes = 0;
+    QueueRef queue;
+};
+struct DestroyCqRequest { uint32_t cq = 0; };
+struct DestroyCqReply {};
+
+struct CreateQpRequest {
+    uint32_t pd = 0;
+    uint32_t send_cq = 0, recv_cq = 0;
+    uint32_t type = 0;  // QpType
+    uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0, max_inline_data = 0;
+    uint32_t sq_sig_all = 0;
+    uint64_t cookie = 0;  // the application's ibv_qp pointer, returned in asynchronous events
+};
+struct CreateQpReply {
+    uint32_t qpn = 0;    // also the handle
+    uint32_t slot = 0;   // doorbell bit and Cqe::qp_slot, unique in the session
+    uint32_t shard = 0;  // whose doorbell block
+    uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0, max_inline_data = 0;
+    uint64_t new_region_bytes = 0;
+    QueueRef sq, rq;     // same region
+};
+
+struct QpAttrRecord {
+    uint32_t state = 0, cur_state = 0, path_mtu = 0, path_mig_state = 0;
+    uint32_t qkey = 0, rq_psn = 0, sq_psn = 0, dest_qpn = 0, access_flags = 0;
+    uint8_t dgid[16] = {};
+    uint32_t flow_label = 0;
+    uint8_t sgid_index = 0, hop_limit = 0, traffic_class = 0, sl = 0, is_global = 0, ah_port = 0;
+    uint8_t en_sqd_async_notify = 0, sq_draining = 0, max_rd_atomic = 0, max_dest_rd_atomic = 0;
+    uint8_t min_rnr_timer = 0, port_num = 0, timeout = 0, retry_cnt = 0, rnr_retry = 0, reserved0 = 0;
+    uint16_t pkey_index = 0, reserved1 = 0;
+    uint32_t rate_limit = 0;
+};
+struct ModifyQpRequest { uint32_t qpn = 0; uint32_t mask = 0; QpAttrRecord attr; };
+struct ModifyQpReply { QpAttrRecord attr; };  // state after the call
+struct QueryQpRequest { uint32_t qpn = 0; };
+struct QueryQpReply { QpAttrRecord attr; };
+struct DestroyQpRequest { uint32_t qpn = 0; };
+struct DestroyQpReply {};
+
+// Text documents (JSON) of the daemon, read in pieces. The daemon makes the document when offset is 0.
+enum AdminDocument : uint32_t { kAdminStatus = 0, kAdminCounters = 1 };
+inline constexpr uint32_t kAdminChunk = 7168;
+struct AdminTextRequest { uint32_t document = 0; uint32_t offset = 0; };
+struct AdminTextReply {
+    uint32_t total = 0;
+    uint32_t length = 0;
+    char text[kAdminChunk] = {};
+};
+
+// Start: carries one fd, a file open for writing, where the daemon appends pcapng blocks. The capture ends when the
+// admin connection closes or by `stop`.
+struct AdminCaptureRequest { char device[64] = {}; uint32_t stop = 0; uint32_t snap_length = 0; };
+struct AdminCaptureReply { uint64_t frames = 0; uint64_t missed = 0; };
+
+// Impairments of one fabric device's link, each in parts per million of frames sent by it; seed 0 keeps the sequence.
+struct AdminImpairRequest {
+    char device[64] = {};
+    uint64_t seed = 0;
+    uint32_t drop_ppm = 0, duplicate_ppm = 0, reorder_ppm = 0, corrupt_ppm = 0;
+    uint64_t delay_ns = 0;
+};
+struct AdminImpairReply {};
+
+}  // namespace rocemu::abi

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PayloadMover: reaches application memory. One per shard; owner only. A job copies between local buffers of the daemon
+// (frames) and one address space; it may finish at once (process_vm) or later (agent), in order per space.
+// See docs/architecture.md, payload paths.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "abi/agent_ring.h"
+#include "base/time.h"
+#include "memory/key_table.h"
+#include "stats/counters.h"
+
+namespace rocemu::payload {
+
+enum class Path : uint8_t { None, ProcessVm, Agent };
+
+// What control tells a shard about an attached process.
+struct SpaceInfo {
+    memory::SpaceId id = 0;
+    int pid = 0;
+    Path path = Path::None;
+    abi::AgentRing* agent = nullptr;  // this shard's ring in the session's region, or nullptr
+};
+
+struct Piece {
+    std::byte* local;  // in the daemon
+    uint64_t va;       // in the space
+    uint32_t length;   // bytes, > 0
+};
+
+enum class Direction : uint8_t { FromSpace, ToSpace };
+
+enum class Outcome : uint8_t { Done, Fault, Pending };
+
+struct Result {
+    uint64_t cookie;
+    Outcome outcome;        // Done or Fault
+    uint32_t failed_piece;  // first piece that failed; the ones before it are complete
+    uint64_t original;      // atomics
+};
+
+class PayloadMover {
+  public:
+    explicit PayloadMover(stats::CounterBlock& counters);
+    ~PayloadMover();
+
+    void add_space(const SpaceInfo& info);
+    // Jobs still pending for it end as Fault (delivered by poll).
+    void remove_space(memory::SpaceId id);
+
+    // Adjacent pieces (va contiguous) become one remote range; the last 8 bytes of a ToSpace job are stored last, by
+    // themselves. `pieces` may be reused after return; the local buffers must stay until the job has ended.
+    // Pending: the result comes by poll(), with `cookie`.
+    Outcome copy(memory::SpaceId space, Direction direction, std::span<const Piece> pieces, uint64_t cookie, Instant now,
+                 Result& result);
+    // 8-byte aligned address. Executed by this shard (process_vm) or by the application's CPU (agent).
+    Outcome atomic(memory::SpaceId space, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap,
+                   uint64_t cookie, Instant now, Result& result);
+
+    // Results of pending jobs, in order per space; jobs older than kJobTimeout end as Fault.
+    size_t poll(Instant now, std::span<Result> results);
+    [[nodiscard]] bool idle() const;  // nothing pending
+
+    static constexpr Duration kJobTimeout = 2 * kSecond;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rocemu::payload
