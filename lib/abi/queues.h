@@ -81,6 +81,7 @@ constexpr uint32_t rq_stride(uint32_t max_sge) {
 struct Cqe {
     uint64_t wr_id;
     uint64_t timestamp_ns;  // CLOCK_MONOTONIC when the daemon wrote it
+    uint64_t stage_ref;     // reserved for payload deferred to the receive stage
     uint32_t qpn;
     uint32_t qp_slot;    // the session's number of the QP (CreateQpReply::slot)
     uint32_t wqe_index;  // free-running index of the WQE: slots up to and including it are free again (SQ, RQ)
