@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What control hands to a shard when it creates things. Plain data; pointers are into regions that control keeps mapped
+// until the shard has confirmed the removal. Sizes here are the trusted copies.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "abi/queues.h"
+#include "abi/session_page.h"
+#include "engine/port.h"
+#include "payload/mover.h"
+#include "transport/qp.h"
+#include "wire/build.h"
+#include "wire/gid.h"
+
+namespace rocemu::engine {
+
+using DeviceId = uint32_t;
+using SessionId = uint32_t;  // equals the memory::SpaceId of the process
+using CqId = uint32_t;
+
+struct DeviceSetup {
+    DeviceId id = 0;
+    std::string name;
+    Port* port = nullptr;      // this shard's instance
+    FramePool* pool = nullptr;
+};
+
+// A local address of a device: what ARP answers for and which destination GIDs are accepted.
+struct LocalAddress {
+    wire::Gid gid;
+    bool answer_arp = false;  // no kernel interface answers for us
+};
+
+struct SessionSetup {
+    SessionId id = 0;
+    payload::SpaceInfo space;
+    abi::SessionPage* page = nullptr;
+    abi::DoorbellBlock* doorbells = nullptr;  // this shard's
+    int wake_fd = -1;                         // eventfd the application writes to when `sleeping` is set
+};
+
+struct CqSetup {
+    CqId id = 0;
+    SessionId session = 0;
+    abi::QueueHeader* header = nullptr;  // this shard's ring
+    uint32_t entries = 0;                // power of two
+    uint32_t channel = 0;                // control's number, echoed in events; abi::kNoChannel: none
+    uint64_t cookie = 0;
+};
+
+struct QueueView {
+    abi::QueueHeader* header = nullptr;
+    std::byte* slots = nullptr;
+    uint32_t entries = 0;  // power of two
+    uint32_t stride = 0;
+};
+
+struct QpSetup {
+    transport::QpConfig config;
+    DeviceId device = 0;
+    SessionId session = 0;
+    uint32_t slot = 0;
+    CqId send_cq = 0, recv_cq = 0;
+    QueueView sq, rq;
+    uint64_t cookie = 0;
+    uint32_t context = 0;  // control's number, echoed in asynchronous events
+};
+
+}  // namespace rocemu::engine

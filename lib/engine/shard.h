@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shard: one lcore's share of the NIC. Owns its QPs, CQ rings, timers, port queues, counters, its replica of the key
+// table and its payload mover. Nothing is shared: control talks to it by ShardCalls. All methods of the second group are
+// for ShardCall::on_shard only (asserted in debug builds).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/setup.h"
+#include "engine/shard_call.h"
+#include "memory/key_table.h"
+#include "stats/counters.h"
+
+namespace rocemu::engine {
+
+struct WaitPolicy {
+    enum class Mode : uint8_t { Adaptive, Dedicated };
+    Mode mode = Mode::Adaptive;
+    uint32_t empty_polls = 32;                   // before the first sched_yield
+    Duration contended_yield = kMillisecond;     // a yield longer than this: sleep for the next waits
+    uint32_t contended_waits = 128;
+    Duration idle_before_sleep = 2 * kMillisecond;
+    Duration max_sleep = 100 * kMillisecond;     // also bounded by the next deadline; ports without wake_fd: 1 ms or less
+};
+
+struct ShardConfig {
+    uint32_t index = 0;
+    WaitPolicy wait;
+    uint32_t qp_turn_packets = 64;
+    uint32_t qp_turn_bytes = 256 * 1024;
+    bool icrc_check = true;  // false: wrong ICRCs are counted but accepted
+};
+
+// A snapshot for `rocemu status`; written by the shard with relaxed stores.
+struct ShardLoad {
+    std::atomic<uint64_t> loops{0}, busy_loops{0}, sleeps{0}, qps{0};
+};
+
+class Shard {
+  public:
+    explicit Shard(const ShardConfig& config);
+    ~Shard();
+
+    // --- before run(), or any thread where said ---------------------------------------------------------------------
+    void add_device(const DeviceSetup& device);
+    void run();                  // the loop, until stop(); one thread, becomes the owner
+    void stop();                 // any thread
+    // Runs one turn at `now`: what run() repeats. Tests drive shards with it in virtual time. True if it did something.
+    bool turn(Instant now);
+
+    // Control thread only. False: the ring is full, try again later (the call stays the caller's).
+    bool submit(std::unique_ptr<ShardCall>& call);
+    // Control thread only: finished calls run on_control() and are freed; returns how many.
+    size_t finish_calls();
+    // Control thread only.
+    size_t poll_events(std::span<ShardEvent> events);
+    // eventfd that becomes readable when finish_calls or poll_events has something to do.
+    [[nodiscard]] int control_fd() const;
+
+    [[nodiscard]] const ShardLoad& load() const;                             // any thread
+    [[nodiscard]] const stats::CounterBlock& counters(DeviceId device) const;  // any thread; device exists since start
+
+    // --- for ShardCall::on_shard -----------------------------------------------------------------------------------
+    memory::KeyTable& keys();
+    void set_addresses(DeviceId device, std::span<const LocalAddress> addresses, uint32_t mtu);
+    void send_raw(DeviceId device, std::span<const std::byte> frame);  // ARP requests of control
+
+    void add_session(const SessionSetup& setup);
+    // Precondition: its QPs and CQs are gone. False while payload jobs of it are out.
+    bool remove_session(SessionId session);
+
+    void create_cq(const CqSetup& setup);
+    void destroy_cq(CqId cq);
+
+    void create_qp(const QpSetup& setup);
+    // 0 or errno as transport::Qp::modify. `route`: the address headers, when mask has kAv (RTR).
+    int modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask, const wire::AddressVector* route,
+                  const char** bad_attr, transport::QpAttr* after);
+    bool query_qp(uint32_t qpn, transport::QpAttr* attr);
+    // First call: the QP leaves the tables, nothing of it is sent or received any more. True when it is gone (no payload
+    // job of it is out). Call again until then.
+    bool destroy_qp(uint32_t qpn);
+
+    // Capture tap of a device (nullptr: off). The tap outlives the call that removes it.
+    void set_tap(DeviceId device, class CaptureTap* tap);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rocemu::engine
