@@ -40,11 +40,11 @@ struct AddressVector {
     NetworkType network = NetworkType::V2Ipv4;
     Gid src_gid;  // IPv4-mapped for V2Ipv4
     Gid dst_gid;
-    uint8_t traffic_class = 0;        // DSCP << 2; the two low bits are ignored: ECN belongs to the NIC
-    uint8_t ecn = 0;                  // 0 not-ECT; 1 or 2 when congestion management is on
-    uint8_t hop_limit = 64;           // written as it is; choosing a default is the caller's
-    uint32_t flow_label = 0;          // 20 bits; IPv6 and GRH
-    uint16_t udp_source_port = 0;     // see udp_source_port(); unused by v1
+    uint8_t traffic_class = 0;     // DSCP << 2; the two low bits are ignored: ECN belongs to the NIC
+    uint8_t ecn = 0;               // 0 not-ECT; 1 or 2 when congestion management is on
+    uint8_t hop_limit = 64;        // written as it is; choosing a default is the caller's
+    uint32_t flow_label = 0;       // 20 bits; IPv6 and GRH
+    uint16_t udp_source_port = 0;  // see udp_source_port(); unused by v1
 
     bool operator==(const AddressVector&) const = default;
 };

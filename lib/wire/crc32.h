@@ -18,6 +18,8 @@ struct CrcKernel {
     uint32_t (*copy)(uint32_t crc, std::byte* dst, const std::byte* src, size_t size);
     // State after data[i] | mask[i] for every i < size. Both may be read for exactly `size` bytes.
     uint32_t (*update_masked)(uint32_t crc, const std::byte* data, const std::byte* mask, size_t size);
+    // Product of two polynomials modulo the CRC polynomial, reflected (see crc32_gf2.h).
+    uint32_t (*multiply)(uint32_t a, uint32_t b);
 };
 
 // Kernels this CPU can run, slowest (table, always there) first. The last is in use unless select_crc_kernel chose.
@@ -37,6 +39,8 @@ bool select_crc_kernel(const char* name);
 
 // State after A then B, from a = state after A and b = crc32_update(0, B): the parts can be computed apart, in any
 // order, and B (a payload) once for several A (headers of retransmissions).
-[[nodiscard]] inline uint32_t crc32_combine(uint32_t a, uint32_t b, size_t size_b) { return crc32_shift(a, size_b) ^ b; }
+[[nodiscard]] inline uint32_t crc32_combine(uint32_t a, uint32_t b, size_t size_b) {
+    return crc32_shift(a, size_b) ^ b;
+}
 
 }  // namespace rocemu::wire

@@ -17,7 +17,7 @@
     X(IpOptions, "ip_options", "IPv4 header length is not five words")                               \
     X(IpFragment, "ip_fragment", "IPv4 fragment")                                                    \
     X(IpChecksum, "ip_checksum", "IPv4 header checksum is wrong")                                    \
-    X(IpLength, "ip_length", "IP or GRH length is larger than the frame")                            \
+    X(IpLength, "ip_length", "IP or GRH length does not fit the frame")                                  \
     X(GrhNextHeader, "grh_next_header", "GRH does not announce a BTH")                               \
     X(UdpLength, "udp_length", "UDP length differs from the IP payload")                             \
     X(PacketTooShort, "packet_too_short", "no room for a BTH and an ICRC")                           \

@@ -48,9 +48,7 @@ struct VlanTag {
     [[nodiscard]] uint8_t pcp() const { return static_cast<uint8_t>(tci >> 13); }
 
     // `p` points behind the EtherType 0x8100.
-    [[nodiscard]] static VlanTag parse(const std::byte* p) {
-        return {load_be<uint16_t>(p), load_be<uint16_t>(p + 2)};
-    }
+    [[nodiscard]] static VlanTag parse(const std::byte* p) { return {load_be<uint16_t>(p), load_be<uint16_t>(p + 2)}; }
     void write(std::byte* p) const {
         store_be<uint16_t>(p, tci);
         store_be<uint16_t>(p + 2, ether_type);

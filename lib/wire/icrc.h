@@ -23,7 +23,9 @@ inline constexpr uint32_t kIcrcSeed = 0xdebb20e3;
 [[nodiscard]] uint32_t icrc_header_part(std::span<const std::byte> headers, NetworkType network);
 
 // The ICRC for a state that has seen everything: the value whose little-endian bytes are on the wire.
-[[nodiscard]] constexpr uint32_t icrc_finish(uint32_t state) { return ~state; }
+[[nodiscard]] constexpr uint32_t icrc_finish(uint32_t state) {
+    return ~state;
+}
 
 // The whole in one: `l3` is layer 3 up to, not including, the ICRC. Any size is safe; less than a BTH gives a value
 // that means nothing.
@@ -33,7 +35,9 @@ inline constexpr uint32_t kIcrcSeed = 0xdebb20e3;
     return icrc_of_packet(packet.l3, packet.network) == packet.icrc;
 }
 
-inline void store_icrc(std::byte* p, uint32_t icrc) { std::memcpy(p, &icrc, sizeof icrc); }
+inline void store_icrc(std::byte* p, uint32_t icrc) {
+    std::memcpy(p, &icrc, sizeof icrc);
+}
 [[nodiscard]] inline uint32_t load_icrc(const std::byte* p) {
     uint32_t icrc;
     std::memcpy(&icrc, p, sizeof icrc);

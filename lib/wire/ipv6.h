@@ -12,10 +12,10 @@ struct Ipv6Header {
     static constexpr size_t kSize = 40;
 
     uint8_t version = 6;
-    uint8_t traffic_class = 0;     // DSCP << 2 | ECN
-    uint32_t flow_label = 0;       // 20 bits
-    uint16_t payload_length = 0;   // everything behind this header
-    uint8_t next_header = 17;      // UDP
+    uint8_t traffic_class = 0;    // DSCP << 2 | ECN
+    uint32_t flow_label = 0;      // 20 bits
+    uint16_t payload_length = 0;  // everything behind this header
+    uint8_t next_header = 17;     // UDP
     uint8_t hop_limit = 64;
     Gid src;
     Gid dst;

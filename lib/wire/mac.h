@@ -16,7 +16,9 @@ using MacAddress = std::array<uint8_t, 6>;
 inline constexpr MacAddress kBroadcastMac{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
 // IEEE 802: bit 0 of the first byte marks a group address (broadcast included).
-[[nodiscard]] constexpr bool is_multicast(const MacAddress& mac) { return mac[0] & 1; }
+[[nodiscard]] constexpr bool is_multicast(const MacAddress& mac) {
+    return mac[0] & 1;
+}
 
 [[nodiscard]] std::string to_string(const MacAddress& mac);
 // Six groups of one or two hexadecimal digits separated by ':' or '-'; anything else is nullopt.

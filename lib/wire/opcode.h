@@ -51,9 +51,9 @@ inline constexpr uint16_t kAeth = 1 << 5;
 inline constexpr uint16_t kAtomicAckEth = 1 << 6;
 inline constexpr uint16_t kImmDt = 1 << 7;
 inline constexpr uint16_t kIeth = 1 << 8;
-inline constexpr std::array<uint8_t, kCount> kSizes{
-    XrcEth::kSize, Deth::kSize,         Feth::kSize,  Reth::kSize, AtomicEth::kSize,
-    Aeth::kSize,   AtomicAckEth::kSize, ImmDt::kSize, Ieth::kSize};
+inline constexpr std::array<uint8_t, kCount> kSizes{XrcEth::kSize,       Deth::kSize,      Feth::kSize,
+                                                    Reth::kSize,         AtomicEth::kSize, Aeth::kSize,
+                                                    AtomicAckEth::kSize, ImmDt::kSize,     Ieth::kSize};
 
 // Bytes that the headers in `set` take; with a mask below one bit: the offset of that header behind the BTH.
 [[nodiscard]] constexpr uint8_t size_of(uint16_t set) {
@@ -112,8 +112,14 @@ struct OpcodeInfo {
 namespace detail {
 constexpr OpcodeInfo make_info(const char* name, Transport transport, Operation operation, Position position,
                                unsigned extensions, bool payload) {
-    OpcodeInfo info{name, transport, operation, position, payload, ext::size_of(static_cast<uint16_t>(extensions)),
-                    static_cast<uint16_t>(extensions), {}};
+    OpcodeInfo info{name,
+                    transport,
+                    operation,
+                    position,
+                    payload,
+                    ext::size_of(static_cast<uint16_t>(extensions)),
+                    static_cast<uint16_t>(extensions),
+                    {}};
     for (size_t i = 0; i < ext::kCount; ++i)
         info.ext_offset[i] = ext::size_of(static_cast<uint16_t>(extensions & ((1u << i) - 1)));
     return info;
@@ -137,7 +143,9 @@ constexpr size_t largest_ext_size() {
 }  // namespace detail
 
 // Every byte value has an entry; check valid().
-[[nodiscard]] constexpr const OpcodeInfo& opcode_info(uint8_t opcode) { return detail::kOpcodeTable[opcode]; }
+[[nodiscard]] constexpr const OpcodeInfo& opcode_info(uint8_t opcode) {
+    return detail::kOpcodeTable[opcode];
+}
 [[nodiscard]] constexpr const OpcodeInfo& opcode_info(Opcode opcode) {
     return detail::kOpcodeTable[static_cast<uint8_t>(opcode)];
 }

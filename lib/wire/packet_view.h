@@ -29,11 +29,11 @@ struct PacketView {
     uint16_t ip_id = 0;            // IPv4 identification, else 0
     uint16_t udp_source_port = 0;  // 0 on RoCE v1
     Bth bth;
-    const OpcodeInfo* op = nullptr;       // never null after a successful parse
-    const std::byte* ext = nullptr;       // first byte behind the BTH
-    std::span<const std::byte> payload;   // without pad
-    std::span<const std::byte> l3;        // first byte of layer 3 up to the ICRC: what the ICRC is computed over
-    uint32_t icrc = 0;                    // as stored: the four bytes read little-endian
+    const OpcodeInfo* op = nullptr;      // never null after a successful parse
+    const std::byte* ext = nullptr;      // first byte behind the BTH
+    std::span<const std::byte> payload;  // without pad
+    std::span<const std::byte> l3;       // first byte of layer 3 up to the ICRC: what the ICRC is computed over
+    uint32_t icrc = 0;                   // as stored: the four bytes read little-endian
 
     [[nodiscard]] uint8_t dscp() const { return traffic_class >> 2; }
     [[nodiscard]] uint8_t ecn() const { return traffic_class & 3; }

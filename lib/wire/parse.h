@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // parse_frame: the one place where received bytes become a PacketView. Every length is checked here, before anything
-// is read; what comes out can be used without further bounds checks. Read IBTA volume 1, 9.6, annexes A16, A17.3, A17.4.
+// is read; what comes out can be used without further bounds checks. Read IBTA volume 1, 9.6, annexes A16, A17.3,
+// A17.4.
 //
 // Not checked here: the ICRC (see icrc.h), addresses, and rules that need a QP (path MTU, opcode order, Q_Key).
 #pragma once
