@@ -48,6 +48,10 @@ class Port {
     [[nodiscard]] virtual Instant next_deadline() const { return kNever; }
     // A file descriptor that becomes readable when a frame arrives, or -1: then an idle shard must look now and then.
     [[nodiscard]] virtual int wake_fd() const { return -1; }
+    // Around a sleep on wake_fd. prepare_sleep empties it and asks for a wake-up; the shard then calls rx_burst once
+    // more and sleeps only if that returned nothing. end_sleep: no wake-up is needed any more.
+    virtual void prepare_sleep() {}
+    virtual void end_sleep() {}
     [[nodiscard]] virtual PortInfo info() const = 0;
 };
 
