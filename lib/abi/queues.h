@@ -4,6 +4,10 @@
 // other side can write is ever used as a size. Indices run freely (32 bit); slot = index & (entries - 1).
 //
 // A queue in a region: QueueHeader, then `entries` slots of `stride` bytes. `entries` is a power of two.
+//
+// A QP that enters RESET starts again with empty queues at index 0: the daemon sets its own indices to 0 before it
+// replies to ModifyQp; the application then stores 0 to the producers and consumers of both queues and posts nothing
+// before it has done so. CQEs that are still in the rings stay there; the application skips them.
 #pragma once
 
 #include <atomic>

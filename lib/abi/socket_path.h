@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the daemon listens when nobody says otherwise: one rule for daemon, provider and command line.
+// A path that is given (option, ROCEMU_SOCKET) wins; then, for root, /run/rocemu; for others the user's runtime
+// directory; without one, a directory in /tmp that carries the user's number.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+#include <unistd.h>
+
+namespace rocemu::abi {
+
+inline constexpr const char* kSocketVariable = "ROCEMU_SOCKET";
+
+// The directory of the default socket, without a slash at its end. The daemon makes it with mode 0700.
+inline std::string default_socket_directory() {
+    if (geteuid() == 0) return "/run/rocemu";
+    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+    if (runtime != nullptr && runtime[0] == '/') return std::string(runtime) + "/rocemu";
+    return "/tmp/rocemu-" + std::to_string(geteuid());
+}
+
+inline std::string default_socket_path() {
+    const char* chosen = std::getenv(kSocketVariable);
+    if (chosen != nullptr && chosen[0] != '\0') return chosen;
+    return default_socket_directory() + "/rocemud.sock";
+}
+
+}  // namespace rocemu::abi
