@@ -70,11 +70,26 @@ end_process() {
     return 0
 }
 
+# A test's own subshell: what it registered with at_exit is done, and what it left running is ended, when it ends.
+testlib_child() {
+    testlib_cleanups=()
+    trap testlib_child_exit EXIT
+    trap 'exit 143' TERM
+    "$@"
+}
+testlib_child_exit() {
+    local rc=$? i me=$BASHPID
+    trap - EXIT
+    for ((i = ${#testlib_cleanups[@]} - 1; i >= 0; i--)); do eval "${testlib_cleanups[i]}" || true; done
+    for i in $(descendants "$me"); do end_process "$i" 2; done 2>/dev/null
+    exit "$rc"
+}
+
 # with_limit SECONDS COMMAND ARG...: runs a command or function; 124 when it took longer.
 with_limit() {
     local limit=$1 pid timer first rc
     shift
-    ("$@") &
+    (testlib_child "$@") &
     pid=$!
     sleep "$limit" &
     timer=$!
@@ -92,14 +107,27 @@ with_limit() {
 
 testlib_record() { echo "$1 $2" >>"$ROCEMU_RESULTS"; }
 
-# run_test NAME LIMIT_SECONDS COMMAND ARG...
+# run_test NAME LIMIT_SECONDS COMMAND ARG...: in a process of its own.
 run_test() {
-    local name=$testlib_prefix$1 limit=$2 log rc t0 t
+    local name=$testlib_prefix$1 limit=$2
     shift 2
-    if [ -n "${ROCEMU_ONLY:-}" ] && ! [[ $name =~ $ROCEMU_ONLY ]]; then return 0; fi
+    testlib_judge "$name" "$limit" with_limit "$limit" "$@"
+}
+
+# run_here NAME COMMAND ARG...: in this shell and without a limit, for what needs to wait for this shell's children.
+run_here() {
+    local name=$testlib_prefix$1
+    shift
+    testlib_judge "$name" 0 "$@"
+}
+
+testlib_judge() {
+    local name=$1 limit=$2 log rc t0 t
+    shift 2
+    if [ -n "${ROCEMU_ONLY:-}" ] && ! [[ $name =~ $ROCEMU_ONLY ]] && [ "$limit" != 0 ]; then return 0; fi
     log=$testlib_tmp/log
     t0=$EPOCHREALTIME
-    with_limit "$limit" "$@" >"$log" 2>&1 </dev/null
+    "$@" >"$log" 2>&1 </dev/null
     rc=$?
     t=$(awk -v a="$t0" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f s", b - a }')
     case $rc in
@@ -200,6 +228,19 @@ start_daemon() {
         return 1
     fi
 }
+
+# stop_daemon PID LOG [LIMIT_SECONDS]: SIGTERM; fails, and shows the log, unless it then ends by itself with exit
+# code 0. Only in the shell that started it (see run_here).
+stop_daemon() {
+    local rc
+    kill "$1" 2>/dev/null
+    wait_until "${3:-10}" gone "$1" || { echo "rocemud ($1) does not end"; kill -9 "$1"; }
+    wait "$1"
+    rc=$?
+    [ $rc = 0 ] || { echo "rocemud ended with $rc; its log:"; tail -n 40 "$2"; }
+    return $rc
+}
+gone() { ! kill -0 "$1" 2>/dev/null; }
 
 # as_user COMMAND ARG...: as an ordinary user, with a home and a runtime directory of its own. Root becomes
 # uid 65534; an ordinary user stays itself.

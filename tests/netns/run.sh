@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Unmodified programs between two daemons in two network namespaces over veth, and what a capture shows of it.
+# ROCEMU_FULL=1 runs perftest's default number of iterations with -a and 8 MiB messages too (much longer).
+# shellcheck source=tests/netns/lib.sh
+. "$(dirname "$0")/lib.sh"
+big="-n 100"
+[ -z "${ROCEMU_FULL:-}" ] || big=
+
+# name_of ARG...: an option list as a test's name.
+name_of() { local s="$*"; s=${s//-/}; s=${s//@GID@/}; s=${s# }; echo "${s// /}"; }
+
+pingpongs() { # MTU of the wire, then option lists
+    local mtu=$1 options
+    shift
+    for options; do
+        # shellcheck disable=SC2086
+        run_test "mtu$mtu/ibv_rc_pingpong-$(name_of $options)" 120 pair ibv_rc_pingpong -g @GID@ $options
+    done
+}
+
+perftests() { # MTU, program, option lists
+    local mtu=$1 program=$2 options
+    shift 2
+    for options; do
+        # shellcheck disable=SC2086
+        run_test "mtu$mtu/$program-$(name_of $options)" 240 pair "$program" -F -x @GID@ $options
+    done
+}
+
+# dump NS FILE: tcpdump of what arrives at this end (what a packet socket sends past the queue is shown to no other
+# socket of that end). Sets dump_pid.
+# shellcheck disable=SC2317
+dump() {
+    ip netns exec "$1" tcpdump -Z root -Q in --immediate-mode -U -s 0 -B 65536 -i wire0 -w "$2" 'udp dst port 4791' \
+        >"$2.log" 2>&1 </dev/null &
+    dump_pid=$!
+    wait_until 10 grep -q 'listening on' "$2.log"
+}
+
+# A little of everything while both ends and the daemon of one of them capture.
+# shellcheck disable=SC2317
+captured() {
+    local dump_a dump_b tap
+    dump "$ns_a" "$at_a"
+    dump_a=$dump_pid
+    dump "$ns_b" "$at_b"
+    dump_b=$dump_pid
+    "$rocemu" capture --socket "$sock_a" -d rocemu0 -w "$by_rocemu" >"$testlib_tmp/tap" 2>&1 </dev/null &
+    tap=$!
+    wait_until 10 test -s "$by_rocemu"
+    sleep 0.5
+    pair ibv_rc_pingpong -g @GID@ -n 50 -s 3001 -c || return
+    pair ib_send_bw -F -x @GID@ -n 20 -s 5000 || return
+    pair ib_write_bw -F -x @GID@ -n 20 -s 4097 || return
+    pair ib_read_bw -F -x @GID@ -n 20 -s 9999 || return
+    sleep 1
+    kill "$tap" "$dump_a" "$dump_b"
+    wait "$tap" || { echo "rocemu capture failed:"; cat "$testlib_tmp/tap"; return 1; }
+    wait "$dump_a" "$dump_b"
+    grep -h dropped "$at_a.log" "$at_b.log"
+    ls -l "$at_a" "$at_b" "$by_rocemu"
+}
+
+captures() {
+    local f
+    at_a=$testlib_tmp/arriving-at-a.pcap
+    at_b=$testlib_tmp/arriving-at-b.pcap
+    by_rocemu=$testlib_tmp/by-rocemu-in-a.pcapng
+    run_test "capture/made" 120 captured || return
+    for f in "$at_a" "$at_b" "$by_rocemu"; do
+        run_test "capture/tshark-$(basename "$f")" 60 dissects "$f"
+        run_test "capture/icrc-$(basename "$f")" 60 "$rocemu" icrc-check "$f"
+        run_test "capture/icrc-by-python-$(basename "$f")" 60 frames icrc "$f"
+    done
+    run_test "capture/all-agree" 60 frames compare "$by_rocemu" "$at_a" "$at_b"
+}
+
+net_up 1500 || exit 1
+run_here daemons-start daemons_up || finish_tests
+run_test devices 30 on_a ibv_devinfo -v -d rocemu0
+pingpongs 1500 "" "-e" "-m 256" "-m 512" "-m 1024" "-s 1" "-s 1048576" "-n 10000" "-c"
+for op in send write read; do
+    perftests 1500 ib_${op}_bw "" "-a $big" "-q 8" "-b" "-D 5" "-s 8388608 $big" "-e" "-I 64 -s 64"
+    perftests 1500 ib_${op}_lat "-a" "-s 8" "-D 5"
+done
+captures
+run_here daemons-end-cleanly daemons_down
+
+# The same wire with jumbo frames: path MTU up to 4096.
+wire_up "$ns_a" $ip_a 4200 && wire_up "$ns_b" $ip_b 4200 || exit 1
+run_here mtu4200/daemons-start daemons_up || finish_tests
+pingpongs 4200 "" "-m 2048" "-m 4096" "-m 4096 -s 1048576 -c"
+for op in send write read; do perftests 4200 ib_${op}_bw "" "-m 4096 -s 8388608 $big"; done
+run_here mtu4200/daemons-end-cleanly daemons_down
+finish_tests
