@@ -27,7 +27,7 @@ by_agent() {
 
 fabric_up || exit 1
 run_test undumpable 120 by_agent attached "$check_bytes" --undumpable rocemu0 rocemu1 7
-run_test daemon-ends-cleanly 20 fabric_down
+run_here daemon-ends-cleanly fabric_down
 
 # A daemon of one ordinary user, a client of another.
 other_uid() {

@@ -63,7 +63,7 @@ killed_daemon() { # PROGRAM ARG...
 
 fabric_up || exit 1
 for i in 1 2 3; do run_test killed-program-$i 90 killed_program; done
-run_test daemon-ends-cleanly 20 fabric_down
+run_here daemon-ends-cleanly fabric_down
 run_test killed-daemon-polling-send 60 killed_daemon ib_send_bw -F -D 60
 run_test killed-daemon-polling-read 60 killed_daemon ib_read_bw -F -D 60
 run_test killed-daemon-events 60 killed_daemon ib_send_bw -F -e -n 100000000

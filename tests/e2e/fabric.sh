@@ -33,5 +33,5 @@ done
 for op in send read; do run_test ib_${op}_bw-events 60 pair ib_${op}_bw -F -e -n $n; done
 for op in send write; do run_test ib_${op}_bw-inline 60 pair ib_${op}_bw -F -I 64 -s 64 -n $n; done
 run_test nothing-left 20 test "$(status_value 'sum(x.get("qps", 0) + x.get("mrs", 0) for x in s["sessions"] if not x.get("admin"))')" = 0
-run_test daemon-ends-cleanly 20 fabric_down
+run_here daemon-ends-cleanly fabric_down
 finish_tests

@@ -29,5 +29,5 @@ gone() { wait_until 30 eval '[ "$(status_value "len([x for x in s[\"sessions\"] 
 fabric_up || exit 1
 run_test siege $((seconds + 120)) siege
 run_test nothing-left 60 gone
-run_test daemon-ends-cleanly 60 fabric_down
+run_here daemon-ends-cleanly fabric_down
 finish_tests

@@ -14,21 +14,12 @@ fabric_up() {
     at_exit fabric_down
 }
 
-# fabric_down: ends it; fails if it did not end by itself with exit code 0.
+# fabric_down: ends it; fails if it did not end by itself with exit code 0. Only in the shell that ran fabric_up.
 fabric_down() {
     [ -n "$daemon_pid" ] || return 0
-    local pid=$daemon_pid rc
+    local pid=$daemon_pid
     daemon_pid=
-    kill "$pid" 2>/dev/null
-    wait "$pid"
-    rc=$?
-    if [ $rc != 0 ]; then
-        mkdir -p "$ROCEMU_LOGS"
-        cp "$daemon_log" "$ROCEMU_LOGS/${testlib_prefix//[^A-Za-z0-9._-]/_}rocemud.log"
-        echo "rocemud ended with $rc; its log:"
-        tail -n 40 "$daemon_log"
-    fi
-    return $rc
+    stop_daemon "$pid" "$daemon_log" 15
 }
 
 attached() { "$rocemu" run -- "$@"; }
