@@ -4,6 +4,7 @@
 // See docs/architecture.md, payload paths.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,12 +19,19 @@ namespace rocemu::payload {
 
 enum class Path : uint8_t { None, ProcessVm, Agent };
 
+// For `rocemu status`: one per (space, shard), owned by control, written by the shard with relaxed stores.
+struct SpaceStats {
+    std::atomic<uint64_t> process_vm_bytes{0}, agent_bytes{0}, faults{0};
+    std::atomic<Path> path{Path::None};  // in use now: a refused process_vm call changes it to Agent
+};
+
 // What control tells a shard about an attached process.
 struct SpaceInfo {
     memory::SpaceId id = 0;
     int pid = 0;
     Path path = Path::None;
     abi::AgentRing* agent = nullptr;  // this shard's ring in the session's region, or nullptr
+    SpaceStats* stats = nullptr;      // outlives the space; may be nullptr
 };
 
 struct Piece {

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PayloadMover: chooses the path of a job and keeps the results of those that finish later. A space begins with the path
+// found by the probe at hello; the first refused process_vm call moves it to the agent for good (a process can make
+// itself non-dumpable at any time).
+#include "payload/mover.h"
+
+#include <cerrno>
+#include <deque>
+#include <unordered_map>
+
+#include "payload/agent_path.h"
+#include "payload/process_vm.h"
+
+namespace rocemu::payload {
+
+using stats::Counter;
+
+namespace {
+
+struct Space {
+    SpaceInfo info;
+    std::unique_ptr<AgentPath> agent;
+};
+
+}  // namespace
+
+struct PayloadMover::Impl {
+    explicit Impl(stats::CounterBlock& c) : counters(c) {}
+
+    stats::CounterBlock& counters;
+    std::unordered_map<memory::SpaceId, Space> spaces;
+    std::deque<Result> results;
+
+    void use_agent(Space& space) {
+        space.info.path = Path::Agent;
+        if (space.info.stats) space.info.stats->path.store(Path::Agent, std::memory_order_relaxed);
+        if (!space.agent) space.agent = std::make_unique<AgentPath>(*space.info.agent, space.info.stats, counters);
+    }
+
+    Outcome fault(Space* space, uint64_t cookie, uint32_t piece, Result& result) {
+        counters.add(Counter::payload_faults);
+        if (space && space->info.stats) space->info.stats->faults.fetch_add(1, std::memory_order_relaxed);
+        result = {cookie, Outcome::Fault, piece, 0};
+        return Outcome::Fault;
+    }
+
+    // False: the space must go on with the agent.
+    bool pull(Space& space, Direction direction, std::span<const Piece> pieces, VmOutcome& outcome) {
+        outcome = process_vm_copy(space.info.pid, direction, pieces);
+        counters.add(Counter::payload_process_vm_calls, outcome.calls);
+        counters.add(Counter::payload_process_vm_bytes, outcome.bytes);
+        if (space.info.stats) space.info.stats->process_vm_bytes.fetch_add(outcome.bytes, std::memory_order_relaxed);
+        if (outcome.error != EPERM || !space.info.agent) return true;
+        use_agent(space);
+        return false;
+    }
+
+    Space* find(memory::SpaceId id) {
+        const auto it = spaces.find(id);
+        return it == spaces.end() || it->second.info.path == Path::None ? nullptr : &it->second;
+    }
+};
+
+PayloadMover::PayloadMover(stats::CounterBlock& counters) : impl_(std::make_unique<Impl>(counters)) {}
+PayloadMover::~PayloadMover() = default;
+
+void PayloadMover::add_space(const SpaceInfo& info) {
+    Space& space = impl_->spaces[info.id];
+    space.info = info;
+    if (info.stats) info.stats->path.store(info.path, std::memory_order_relaxed);
+    if (info.path == Path::Agent && info.agent) impl_->use_agent(space);
+}
+
+void PayloadMover::remove_space(memory::SpaceId id) {
+    const auto it = impl_->spaces.find(id);
+    if (it == impl_->spaces.end()) return;
+    if (it->second.agent) it->second.agent->abandon(impl_->results);
+    impl_->spaces.erase(it);
+}
+
+Outcome PayloadMover::copy(memory::SpaceId id, Direction direction, std::span<const Piece> pieces, uint64_t cookie,
+                           Instant now, Result& result) {
+    Space* space = impl_->find(id);
+    if (!space) return impl_->fault(nullptr, cookie, 0, result);
+    if (pieces.empty()) {
+        result = {cookie, Outcome::Done, 0, 0};
+        return Outcome::Done;
+    }
+    if (space->info.path == Path::ProcessVm) {
+        VmOutcome outcome;
+        if (impl_->pull(*space, direction, pieces, outcome)) {
+            if (outcome.error != 0) return impl_->fault(space, cookie, outcome.complete, result);
+            result = {cookie, Outcome::Done, 0, 0};
+            return Outcome::Done;
+        }
+    }
+    if (!space->agent) return impl_->fault(space, cookie, 0, result);
+    space->agent->copy(direction, pieces, cookie, now);
+    return Outcome::Pending;
+}
+
+Outcome PayloadMover::atomic(memory::SpaceId id, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap,
+                             uint64_t cookie, Instant now, Result& result) {
+    Space* space = impl_->find(id);
+    if (!space) return impl_->fault(nullptr, cookie, 0, result);
+    if (space->info.path == Path::ProcessVm) {
+        // Read, then write: atomic among the atomics of this NIC (one shard executes them), not against the program's
+        // own CPU: IBV_ATOMIC_HCA.
+        uint64_t value = 0;
+        const Piece piece{reinterpret_cast<std::byte*>(&value), va, sizeof value};
+        VmOutcome outcome;
+        if (impl_->pull(*space, Direction::FromSpace, {&piece, 1}, outcome)) {
+            if (outcome.error != 0) return impl_->fault(space, cookie, 0, result);
+            const uint64_t original = value;
+            value = compare_swap ? (original == compare_add ? swap : original) : original + compare_add;
+            // A compare that fails still proves that the memory may be written.
+            (void)impl_->pull(*space, Direction::ToSpace, {&piece, 1}, outcome);
+            if (outcome.error != 0) return impl_->fault(space, cookie, 0, result);
+            result = {cookie, Outcome::Done, 0, original};
+            return Outcome::Done;
+        }
+    }
+    if (!space->agent) return impl_->fault(space, cookie, 0, result);
+    space->agent->atomic(compare_swap, va, compare_add, swap, cookie, now);
+    return Outcome::Pending;
+}
+
+size_t PayloadMover::poll(Instant now, std::span<Result> results) {
+    for (auto& [id, space] : impl_->spaces)
+        if (space.agent && space.agent->pending() > 0) space.agent->poll(now, impl_->results);
+    size_t n = 0;
+    while (n < results.size() && !impl_->results.empty()) {
+        results[n++] = impl_->results.front();
+        impl_->results.pop_front();
+    }
+    return n;
+}
+
+bool PayloadMover::idle() const {
+    if (!impl_->results.empty()) return false;
+    for (const auto& [id, space] : impl_->spaces)
+        if (space.agent && space.agent->pending() > 0) return false;
+    return true;
+}
+
+}  // namespace rocemu::payload
