@@ -38,8 +38,8 @@ struct AddressVector {
     bool has_vlan = false;
     uint16_t vlan_tci = 0;  // PCP (3 bits), DEI, VID (12 bits)
     NetworkType network = NetworkType::V2Ipv4;
-    Gid src_gid;  // IPv4-mapped for V2Ipv4
-    Gid dst_gid;
+    Gid src_gid{};  // IPv4-mapped for V2Ipv4
+    Gid dst_gid{};
     uint8_t traffic_class = 0;     // DSCP << 2; the two low bits are ignored: ECN belongs to the NIC
     uint8_t ecn = 0;               // 0 not-ECT; 1 or 2 when congestion management is on
     uint8_t hop_limit = 64;        // written as it is; choosing a default is the caller's
@@ -51,15 +51,15 @@ struct AddressVector {
 
 // The extension headers of a packet; only those that its opcode has are looked at.
 struct ExtHeaders {
-    XrcEth xrceth;
-    Deth deth;
-    Feth feth;
-    Reth reth;
-    AtomicEth atomic_eth;
-    Aeth aeth;
-    AtomicAckEth atomic_ack_eth;
-    ImmDt immdt;
-    Ieth ieth;
+    XrcEth xrceth{};
+    Deth deth{};
+    Feth feth{};
+    Reth reth{};
+    AtomicEth atomic_eth{};
+    Aeth aeth{};
+    AtomicAckEth atomic_ack_eth{};
+    ImmDt immdt{};
+    Ieth ieth{};
 };
 
 class HeaderTemplate {
