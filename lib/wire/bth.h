@@ -24,27 +24,33 @@ struct Bth {
     bool ack_req = false;
     uint32_t psn = 0;  // 24 bits
 
-    [[nodiscard]] static Bth parse(const std::byte* p) {
+    // In place: g++ builds a returned struct byte by byte and then copies it wide, which stalls.
+    void read(const std::byte* p) {
         const auto flags = load_be<uint8_t>(p + 1);
         const auto congestion = load_be<uint8_t>(p + 4);
+        opcode = load_be<uint8_t>(p);
+        solicited = flags & 0x80;
+        mig_req = flags & 0x40;
+        pad_count = (flags >> 4) & 3;
+        tver = flags & 15;
+        pkey = load_be<uint16_t>(p + 2);
+        fecn = congestion & 0x80;
+        becn = congestion & 0x40;
+        dest_qp = load_be<uint32_t>(p + 4) & 0xffffff;
+        ack_req = load_be<uint8_t>(p + 8) & 0x80;
+        psn = load_be<uint32_t>(p + 8) & 0xffffff;
+    }
+    [[nodiscard]] static Bth parse(const std::byte* p) {
         Bth h;
-        h.opcode = load_be<uint8_t>(p);
-        h.solicited = flags & 0x80;
-        h.mig_req = flags & 0x40;
-        h.pad_count = (flags >> 4) & 3;
-        h.tver = flags & 15;
-        h.pkey = load_be<uint16_t>(p + 2);
-        h.fecn = congestion & 0x80;
-        h.becn = congestion & 0x40;
-        h.dest_qp = load_be24(p + 5);
-        h.ack_req = load_be<uint8_t>(p + 8) & 0x80;
-        h.psn = load_be24(p + 9);
+        h.read(p);
         return h;
     }
-    void write(std::byte* p) const {
+    void write(std::byte* p) const { write(p, pad_count); }
+    // With another pad count than the member's, which saves the builder a copy of the struct.
+    void write(std::byte* p, uint8_t pad) const {
         store_be<uint8_t>(p, opcode);
-        store_be<uint8_t>(p + 1, static_cast<uint8_t>((solicited ? 0x80 : 0) | (mig_req ? 0x40 : 0) |
-                                                      (pad_count & 3) << 4 | (tver & 15)));
+        store_be<uint8_t>(
+            p + 1, static_cast<uint8_t>((solicited ? 0x80 : 0) | (mig_req ? 0x40 : 0) | (pad & 3) << 4 | (tver & 15)));
         store_be<uint16_t>(p + 2, pkey);
         store_be<uint32_t>(p + 4, (fecn ? 0x8000'0000u : 0) | (becn ? 0x4000'0000u : 0) | (dest_qp & 0xffffff));
         store_be<uint32_t>(p + 8, (ack_req ? 0x8000'0000u : 0) | (psn & 0xffffff));

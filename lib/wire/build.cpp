@@ -102,10 +102,8 @@ size_t HeaderTemplate::build(std::byte* out, const Bth& bth, const ExtHeaders& e
                              uint16_t ip_id) const {
     const OpcodeInfo& op = opcode_info(bth.opcode);
     assert(op.valid());
-    Bth padded = bth;
-    padded.pad_count = pad_count_of(payload_length);
-    const auto transport_size =
-        static_cast<uint16_t>(Bth::kSize + op.ext_size + payload_length + padded.pad_count + kIcrcSize);
+    const uint8_t pad = pad_count_of(payload_length);
+    const auto transport_size = static_cast<uint16_t>(Bth::kSize + op.ext_size + payload_length + pad + kIcrcSize);
 
     std::memcpy(out, envelope_.data(), kMaxEnvelope);  // a fixed size is cheaper; what is too much is written over
     std::byte* const l3 = out + l3_offset_;
@@ -130,7 +128,7 @@ size_t HeaderTemplate::build(std::byte* out, const Bth& bth, const ExtHeaders& e
         }
     }
     std::byte* p = out + envelope_size_;
-    padded.write(p);
+    bth.write(p, pad);
     return static_cast<size_t>(write_extensions(p + Bth::kSize, op, extensions) - out);
 }
 

@@ -4,8 +4,8 @@
 // The text helpers allocate and are for configuration and logs, never for the data path.
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -25,31 +25,30 @@ struct Gid {
         std::memcpy(g.raw.data(), p, g.raw.size());
         return g;
     }
+    // Made of two words: sixteen byte stores followed by a wide load would stall the parse.
     [[nodiscard]] static constexpr Gid from_ipv4(uint32_t host_order) {
-        Gid g;
-        g.raw[10] = g.raw[11] = 0xff;
-        for (int i = 0; i < 4; ++i) g.raw[12 + i] = static_cast<uint8_t>(host_order >> (24 - 8 * i));
-        return g;
+        const uint64_t last = kMappedPrefix | uint64_t{__builtin_bswap32(host_order)} << 32;
+        return {std::bit_cast<std::array<uint8_t, 16>>(std::array<uint64_t, 2>{0, last})};
     }
     void write(std::byte* p) const { std::memcpy(p, raw.data(), raw.size()); }
 
     [[nodiscard]] constexpr bool is_ipv4_mapped() const {
-        for (int i = 0; i < 10; ++i)
-            if (raw[i] != 0) return false;
-        return raw[10] == 0xff && raw[11] == 0xff;
+        const auto words = std::bit_cast<std::array<uint64_t, 2>>(raw);
+        return words[0] == 0 && (words[1] & 0xffffffff) == kMappedPrefix;
     }
     // Host order; meaningful only when is_ipv4_mapped().
     [[nodiscard]] constexpr uint32_t ipv4() const {
         return uint32_t{raw[12]} << 24 | uint32_t{raw[13]} << 16 | uint32_t{raw[14]} << 8 | raw[15];
     }
-    [[nodiscard]] constexpr bool is_zero() const {
-        return std::all_of(raw.begin(), raw.end(), [](uint8_t b) { return b == 0; });
-    }
+    [[nodiscard]] constexpr bool is_zero() const { return *this == Gid{}; }
     [[nodiscard]] constexpr bool is_link_local() const { return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80; }
     // IPv6 group ff00::/8, or an IPv4 group 224.0.0.0/4 in its mapped form.
     [[nodiscard]] constexpr bool is_multicast() const {
         return raw[0] == 0xff || (is_ipv4_mapped() && (raw[12] & 0xf0) == 0xe0);
     }
+
+  private:
+    static constexpr uint64_t kMappedPrefix = 0xffff0000;  // bytes 8..11 are 00 00 ff ff, read little-endian
 };
 
 // Eight groups of four hexadecimal digits, as ibv_devinfo -v and sysfs print it.

@@ -15,7 +15,7 @@ struct Grh : Ipv6Header {
 
     [[nodiscard]] static Grh parse(const std::byte* p) {
         Grh h;
-        static_cast<Ipv6Header&>(h) = Ipv6Header::parse(p);
+        h.read(p);
         return h;
     }
 };

@@ -20,17 +20,21 @@ struct Ipv6Header {
     Gid src;
     Gid dst;
 
+    // In place, for the same reason as Bth::read.
+    void read(const std::byte* p) {
+        const auto word = load_be<uint32_t>(p);
+        version = static_cast<uint8_t>(word >> 28);
+        traffic_class = static_cast<uint8_t>(word >> 20);
+        flow_label = word & 0xfffff;
+        payload_length = load_be<uint16_t>(p + 4);
+        next_header = load_be<uint8_t>(p + 6);
+        hop_limit = load_be<uint8_t>(p + 7);
+        std::memcpy(src.raw.data(), p + 8, src.raw.size());
+        std::memcpy(dst.raw.data(), p + 24, dst.raw.size());
+    }
     [[nodiscard]] static Ipv6Header parse(const std::byte* p) {
         Ipv6Header h;
-        const auto word = load_be<uint32_t>(p);
-        h.version = static_cast<uint8_t>(word >> 28);
-        h.traffic_class = static_cast<uint8_t>(word >> 20);
-        h.flow_label = word & 0xfffff;
-        h.payload_length = load_be<uint16_t>(p + 4);
-        h.next_header = load_be<uint8_t>(p + 6);
-        h.hop_limit = load_be<uint8_t>(p + 7);
-        h.src = Gid::from_bytes(p + 8);
-        h.dst = Gid::from_bytes(p + 24);
+        h.read(p);
         return h;
     }
     void write(std::byte* p) const {
