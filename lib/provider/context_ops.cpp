@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The tables through which verbs.h's inline functions reach us. An entry that is null makes its caller return EOPNOTSUPP;
+// entries that are called unchecked get a function that says so.
+#include <array>
+
+#include "provider/cq.h"
+#include "provider/objects.h"
+#include "provider/qp.h"
+#include "provider/query.h"
+
+namespace rocemu::provider {
+namespace {
+
+int no_dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
+int no_bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
+int no_close_xrcd(ibv_xrcd*) { return EOPNOTSUPP; }
+int no_post_srq_recv(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+    *bad_wr = wr;
+    return EOPNOTSUPP;
+}
+
+// verbs_context::priv is libibverbs' own; functions of newer releases that we do not provide look for drivers' functions
+// behind it. Whatever they find says EOPNOTSUPP.
+int unsupported() {
+    errno = EOPNOTSUPP;
+    return 0;
+}
+using Stub = int (*)();
+constexpr std::array<Stub, 512> make_stubs() {
+    std::array<Stub, 512> a{};
+    a.fill(unsupported);
+    return a;
+}
+std::array<Stub, 512> private_stubs = make_stubs();
+
+}  // namespace
+
+void fill_context_ops(Context& context) {
+    verbs_context& v = context.verbs;
+    v.sz = sizeof v;
+    v.context.abi_compat = reinterpret_cast<void*>(UINTPTR_MAX);  // __VERBS_ABI_IS_EXTENDED
+    v.priv = reinterpret_cast<verbs_ex_private*>(private_stubs.data());
+    v.query_port = query_port;
+    v.query_device_ex = query_device_ex;
+    v.query_rt_values = query_rt_values;
+    v.create_cq_ex = create_cq_ex;
+    v.create_qp_ex = create_qp_ex;
+    v.close_xrcd = no_close_xrcd;
+
+    ibv_context_ops& o = v.context.ops;
+    o._compat_query_device = query_device;
+    o._compat_query_port = query_port_short;
+    o.dealloc_mw = no_dealloc_mw;
+    o.bind_mw = no_bind_mw;
+    o.poll_cq = poll_cq;
+    o.req_notify_cq = req_notify_cq;
+    o.post_srq_recv = no_post_srq_recv;
+    o.post_send = post_send;
+    o.post_recv = post_recv;
+}
+
+}  // namespace rocemu::provider

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion queues: creation, destruction and arming. What libibverbs does around its drivers (initialising mutex and
+// condition, the channel's reference count, waiting for acknowledgements) is mirrored here.
+#include "provider/cq.h"
+
+#include <bit>
+#include <new>
+
+#include "provider/real_verbs.h"
+
+namespace rocemu::provider {
+namespace {
+
+bool view_rings(Session& session, const abi::CreateCqReply& reply, Cq& cq) {
+    if (reply.rings == 0 || reply.rings > abi::kMaxShards || reply.queue.stride != sizeof(abi::Cqe)) return false;
+    for (uint32_t i = 0; i < reply.rings; ++i) {
+        QueueView view;
+        if (!session.regions().view(reply.queue, reply.queue.offset + i * reply.ring_bytes, view)) return false;
+        if (view.header == nullptr) return false;
+        cq.rings[i] = {view.header, reinterpret_cast<abi::Cqe*>(view.slots), view.entries - 1,
+                       static_cast<uint32_t>(std::countr_zero(view.entries)), 0};
+    }
+    cq.ring_count = reply.rings;
+    return true;
+}
+
+}  // namespace
+
+Cq* make_cq(Context& context, uint32_t cqe, void* cq_context, ibv_comp_channel* channel, uint32_t comp_vector) {
+    ibv_context* base = context.base();
+    if (cqe == 0 || cqe > context.max_cqe || comp_vector >= static_cast<uint32_t>(base->num_comp_vectors) ||
+        (channel != nullptr && channel->context != base))
+        return fail_pointer<Cq>(EINVAL);
+    auto* cq = new (std::nothrow) Cq{};
+    if (cq == nullptr) return fail_pointer<Cq>(ENOMEM);
+    cq->session = context.session;
+    abi::CreateCqRequest request;
+    request.context = context.id;
+    request.cqe = cqe;
+    if (channel != nullptr) request.channel = Channel::of(channel)->id;
+    request.cookie = reinterpret_cast<uint64_t>(cq);
+    abi::CreateCqReply reply;
+    FdList fds;
+    int rc = context.session->call(request, reply, {}, &fds);
+    if (rc == 0) {
+        rc = context.session->regions().add_new(reply.queue, reply.new_region_bytes, fds);
+        if (rc == 0 && !view_rings(*context.session, reply, *cq)) rc = EPROTO;
+        if (rc != 0) context.session->undo(abi::DestroyCqRequest{reply.cq});
+    }
+    if (rc != 0) {
+        delete cq;
+        return fail_pointer<Cq>(rc);
+    }
+    ibv_cq* c = cq->base();
+    c->context = base;
+    c->channel = channel;
+    c->cq_context = cq_context;
+    c->handle = reply.cq;
+    c->cqe = static_cast<int>(reply.queue.entries);
+    pthread_mutex_init(&c->mutex, nullptr);
+    pthread_cond_init(&c->cond, nullptr);
+    if (channel != nullptr) {
+        pthread_mutex_lock(&base->mutex);
+        ++channel->refcnt;
+        pthread_mutex_unlock(&base->mutex);
+    }
+    Guard guard(context.session->objects_lock);
+    context.session->cqs.insert(cq);
+    return cq;
+}
+
+int req_notify_cq(ibv_cq* base, int solicited_only) {
+    Cq* cq = Cq::of(base);
+    if (cq->session->state() == SessionState::Forgotten) return EIO;
+    for (uint32_t i = 0; i < cq->ring_count; ++i) {
+        std::atomic<uint32_t>& armed = cq->rings[i].header->armed;
+        // IBTA 11.4.2.2: a request for any completion is not weakened by a later one for solicited completions.
+        uint32_t expected = abi::kDisarmed;
+        if (solicited_only != 0)
+            armed.compare_exchange_strong(expected, abi::kArmedSolicited);
+        else
+            armed.store(abi::kArmedAny);
+    }
+    cq->armed = true;
+    // Partner: the shard's fence between its CQEs and its look at `armed`. CQEs it wrote before that the application
+    // finds when it polls once more, as it must.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return 0;
+}
+
+}  // namespace rocemu::provider
+
+using namespace rocemu;
+using namespace rocemu::provider;
+
+ROCEMU_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
+                                    int comp_vector) {
+    if (!ours(context)) return real().ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
+    if (cqe < 0 || comp_vector < 0) return fail_pointer<ibv_cq>(EINVAL);
+    Cq* cq = make_cq(*Context::of(context), static_cast<uint32_t>(cqe), cq_context, channel,
+                     static_cast<uint32_t>(comp_vector));
+    return cq != nullptr ? cq->base() : nullptr;
+}
+
+ROCEMU_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
+    if (!ours(cq->context)) return real().ibv_resize_cq(cq, cqe);
+    return EOPNOTSUPP;
+}
+
+ROCEMU_EXPORT int ibv_destroy_cq(ibv_cq* base) {
+    if (!ours(base->context)) return real().ibv_destroy_cq(base);
+    Cq* cq = Cq::of(base);
+    Session& session = *cq->session;
+    if (const int rc = session.undo(abi::DestroyCqRequest{base->handle}); rc != 0) return rc;
+    if (base->channel != nullptr) {
+        pthread_mutex_lock(&base->context->mutex);
+        --base->channel->refcnt;
+        pthread_mutex_unlock(&base->context->mutex);
+    }
+    if (session.state() != SessionState::Forgotten) {
+        {
+            Guard guard(session.objects_lock);
+            session.cqs.erase(cq);
+        }
+        // ibv_get_cq_event(3): events that were returned must be acknowledged before the CQ goes.
+        pthread_mutex_lock(&base->mutex);
+        while (base->comp_events_completed != cq->comp_delivered || base->async_events_completed != cq->async_delivered)
+            pthread_cond_wait(&base->cond, &base->mutex);
+        pthread_mutex_unlock(&base->mutex);
+    }
+    delete cq;
+    return 0;
+}

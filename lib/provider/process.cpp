@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See process.h.
+#include "provider/process.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <pthread.h>
+
+#include "abi/socket_path.h"
+
+namespace rocemu::provider {
+
+void list_devices_of(Session& session);  // device_list.cpp
+
+namespace {
+
+Mutex lock;
+Session* session = nullptr;
+bool fork_handler_set = false;
+bool told = false;
+
+void child_after_fork() {
+    lock.forget();
+    if (session != nullptr) session->forget();
+    session = nullptr;
+}
+
+// Silence where nothing listens (a program may be attached and yet have no daemon); a word when something does.
+void tell_once(int error) {
+    if (told || error == ENOENT || error == ECONNREFUSED) return;
+    told = true;
+    std::fprintf(stderr, "rocemu: no devices from %s: %s\n", abi::default_socket_path().c_str(),
+                 error == EPROTONOSUPPORT ? "the daemon has another version" : std::strerror(error));
+}
+
+}  // namespace
+
+Session* current_session() {
+    Guard guard(lock);
+    if (session != nullptr) session->check_daemon();
+    if (session != nullptr && session->alive()) return session;
+    if (!fork_handler_set) {
+        pthread_atfork(nullptr, nullptr, child_after_fork);
+        fork_handler_set = true;
+    }
+    int error = 0;
+    Session* fresh = Session::open(&error);
+    if (fresh == nullptr) {
+        tell_once(error);
+        return nullptr;
+    }
+    session = fresh;
+    list_devices_of(*session);
+    return session;
+}
+
+}  // namespace rocemu::provider

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Qp: a queue pair: its two work queues in shared memory. Locks: each queue's spinlock guards its head (posting); the
+// tail moves when completions are polled, under the lock of the CQ that the queue completes to.
+// Read lib/abi/queues.h and session_page.h.
+#pragma once
+
+#include <atomic>
+
+#include "provider/cq.h"
+#include "provider/objects.h"
+#include "provider/spinlock.h"
+
+namespace rocemu::provider {
+
+struct WorkQueue {
+    Spinlock lock;
+    abi::QueueHeader* header;
+    std::byte* slots;
+    uint32_t mask;
+    uint32_t stride;
+    uint32_t depth;              // WRs that may be outstanding: exactly what was granted, not the slots
+    uint32_t max_sge;
+    std::atomic<uint32_t> head;  // next index to be written; written under `lock`
+    std::atomic<uint32_t> tail;  // oldest index that is not completed; written under the CQ's lock
+
+    [[nodiscard]] std::byte* slot(uint32_t index) const { return slots + size_t{index & mask} * stride; }
+    [[nodiscard]] uint32_t outstanding() const {
+        return head.load(std::memory_order_acquire) - tail.load(std::memory_order_acquire);
+    }
+    // Completion of WQE `index`: it and all before it are free. Ignores what cannot be.
+    void complete(uint32_t index) {
+        const uint32_t t = tail.load(std::memory_order_relaxed);
+        if (index - t < head.load(std::memory_order_relaxed) - t) tail.store(index + 1, std::memory_order_release);
+    }
+};
+
+struct Qp {
+    ibv_qp_ex ex;  // begins with the ibv_qp that applications hold
+    std::byte foreign_pad[kForeignPad];
+    Session* session;
+    uint32_t shard;
+    uint32_t slot;
+    uint32_t max_inline;
+    bool sq_sig_all;
+    bool extended;  // created with send_ops_flags: ibv_wr_* may be used
+    uint32_t async_delivered;  // under objects_lock
+    WorkQueue sq, rq;
+    ibv_qp_cap cap;
+    // Building WRs between ibv_wr_start and ibv_wr_complete, under sq.lock.
+    uint32_t wr_head;   // index behind the WQEs written so far
+    int wr_error;
+
+    [[nodiscard]] ibv_qp* base() { return &ex.qp_base; }
+    static Qp* of(ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
+    static Qp* of(ibv_qp_ex* qp) { return reinterpret_cast<Qp*>(qp); }
+    [[nodiscard]] Cq* send_cq() { return Cq::of(base()->send_cq); }
+    [[nodiscard]] Cq* recv_cq() { return Cq::of(base()->recv_cq); }
+
+    // Makes everything below `head` visible to the daemon; the queue's lock is held.
+    void publish(WorkQueue& queue, uint32_t head) {
+        queue.head.store(head, std::memory_order_release);
+        queue.header->producer.store(head, std::memory_order_release);
+        if (session->alive()) session->ring(shard, slot);
+    }
+};
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
+
+// The ibv_wr_* interface (wr_api.cpp).
+bool wr_api_supports(uint64_t send_ops_flags);
+void set_wr_api(ibv_qp_ex& qp);
+
+// Attributes there and back (qp_attr.cpp).
+abi::QpAttrRecord record_of(const ibv_qp_attr& attr, int mask);
+void attr_of(const abi::QpAttrRecord& record, const ibv_qp_cap& cap, ibv_qp_attr& attr);
+
+}  // namespace rocemu::provider

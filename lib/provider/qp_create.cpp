@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Creation and destruction of queue pairs.
+#include <new>
+
+#include "provider/qp.h"
+#include "provider/real_verbs.h"
+
+namespace rocemu::provider {
+namespace {
+
+bool set_up(Session& session, const abi::QueueRef& ref, uint32_t depth, uint32_t max_sge, uint32_t least_stride,
+            WorkQueue& queue) {
+    QueueView view;
+    if (!session.regions().view(ref, ref.offset, view)) return false;
+    if (depth > view.entries || (view.entries != 0 && view.stride < least_stride)) return false;
+    queue.header = view.header;
+    queue.slots = view.slots;
+    queue.mask = view.entries - 1;
+    queue.stride = view.stride;
+    queue.depth = depth;
+    queue.max_sge = max_sge;
+    return true;
+}
+
+// Takes what the reply says into `qp`. 0 or errno.
+int adopt(Session& session, const abi::CreateQpReply& reply, FdList& fds, Qp& qp) {
+    const abi::QueueRef& region_of = reply.sq.region != abi::kNoRegion ? reply.sq : reply.rq;
+    if (const int rc = session.regions().add_new(region_of, reply.new_region_bytes, fds); rc != 0) return rc;
+    if (reply.slot >= abi::kMaxQpsPerSession || reply.shard >= session.hello().shards) return EPROTO;
+    if (!set_up(session, reply.sq, reply.max_send_wr, reply.max_send_sge,
+                abi::sq_stride(reply.max_send_sge, reply.max_inline_data), qp.sq) ||
+        !set_up(session, reply.rq, reply.max_recv_wr, reply.max_recv_sge, abi::rq_stride(reply.max_recv_sge), qp.rq))
+        return EPROTO;
+    qp.shard = reply.shard;
+    qp.slot = reply.slot;
+    qp.max_inline = reply.max_inline_data;
+    qp.cap = {reply.max_send_wr, reply.max_recv_wr, reply.max_send_sge, reply.max_recv_sge, reply.max_inline_data};
+    return 0;
+}
+
+Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr) {
+    if (attr.send_cq == nullptr || attr.recv_cq == nullptr || attr.send_cq->context != pd->context ||
+        attr.recv_cq->context != pd->context)
+        return fail_pointer<Qp>(EINVAL);
+    if (attr.srq != nullptr) return fail_pointer<Qp>(EOPNOTSUPP);
+    Session& session = *Pd::of(pd)->context().session;
+    auto* qp = new (std::nothrow) Qp{};
+    if (qp == nullptr) return fail_pointer<Qp>(ENOMEM);
+    abi::CreateQpRequest request;
+    request.pd = pd->handle;
+    request.send_cq = attr.send_cq->handle;
+    request.recv_cq = attr.recv_cq->handle;
+    request.type = attr.qp_type;
+    request.max_send_wr = attr.cap.max_send_wr;
+    request.max_recv_wr = attr.cap.max_recv_wr;
+    request.max_send_sge = attr.cap.max_send_sge;
+    request.max_recv_sge = attr.cap.max_recv_sge;
+    request.max_inline_data = attr.cap.max_inline_data;
+    request.sq_sig_all = attr.sq_sig_all != 0 ? 1 : 0;
+    request.cookie = reinterpret_cast<uint64_t>(qp);
+    abi::CreateQpReply reply;
+    FdList fds;
+    int rc = session.call(request, reply, {}, &fds);
+    if (rc == 0) {
+        rc = adopt(session, reply, fds, *qp);
+        if (rc != 0) session.undo(abi::DestroyQpRequest{reply.qpn});
+    }
+    if (rc != 0) {
+        delete qp;
+        return fail_pointer<Qp>(rc);
+    }
+    qp->session = &session;
+    qp->sq_sig_all = attr.sq_sig_all != 0;
+    ibv_qp* b = qp->base();
+    b->context = pd->context;
+    b->qp_context = attr.qp_context;
+    b->pd = pd;
+    b->send_cq = attr.send_cq;
+    b->recv_cq = attr.recv_cq;
+    b->handle = reply.qpn;
+    b->qp_num = reply.qpn;
+    b->state = IBV_QPS_RESET;
+    b->qp_type = attr.qp_type;
+    pthread_mutex_init(&b->mutex, nullptr);
+    pthread_cond_init(&b->cond, nullptr);
+    {
+        CqPairGuard guard(qp->send_cq(), qp->recv_cq());
+        QpSlot& slot = session.qp_slot(reply.slot);
+        slot.qp.store(qp, std::memory_order_relaxed);
+        slot.qpn.store(reply.qpn, std::memory_order_release);
+    }
+    Guard guard(session.objects_lock);
+    session.qps.insert(qp);
+    return qp;
+}
+
+}  // namespace
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+    constexpr uint32_t kKnown =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    if ((attr->comp_mask & ~kKnown) != 0) return fail_pointer<ibv_qp>(EOPNOTSUPP);
+    if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context)
+        return fail_pointer<ibv_qp>(EINVAL);
+    if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0)
+        return fail_pointer<ibv_qp>(EOPNOTSUPP);
+    const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    if (extended && !wr_api_supports(attr->send_ops_flags)) return fail_pointer<ibv_qp>(EOPNOTSUPP);
+    // The extended attributes begin like the plain ones, up to sq_sig_all.
+    auto& plain = *reinterpret_cast<ibv_qp_init_attr*>(attr);
+    static_assert(offsetof(ibv_qp_init_attr, sq_sig_all) == offsetof(ibv_qp_init_attr_ex, sq_sig_all));
+    Qp* qp = make_qp(attr->pd, plain);
+    if (qp == nullptr) return nullptr;
+    attr->cap = qp->cap;
+    if (extended) {
+        qp->extended = true;
+        set_wr_api(qp->ex);
+    }
+    return qp->base();
+}
+
+}  // namespace rocemu::provider
+
+using namespace rocemu;
+using namespace rocemu::provider;
+
+ROCEMU_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+    if (!ours(pd->context)) return real().ibv_create_qp(pd, attr);
+    Qp* qp = make_qp(pd, *attr);
+    if (qp == nullptr) return nullptr;
+    attr->cap = qp->cap;
+    return qp->base();
+}
+
+// Null unless the QP was created for the extended interface (ibv_qp_to_qp_ex(3)).
+ROCEMU_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* base) {
+    if (!ours(base->context)) return real().ibv_qp_to_qp_ex(base);
+    Qp* qp = Qp::of(base);
+    return qp->extended ? &qp->ex : nullptr;
+}
+
+ROCEMU_EXPORT int ibv_destroy_qp(ibv_qp* base) {
+    if (!ours(base->context)) return real().ibv_destroy_qp(base);
+    Qp* qp = Qp::of(base);
+    Session& session = *qp->session;
+    if (const int rc = session.undo(abi::DestroyQpRequest{base->qp_num}); rc != 0) return rc;
+    if (session.state() != SessionState::Forgotten) {
+        {
+            // The daemon writes no CQE of it any more; those that are there lead nowhere from now on.
+            CqPairGuard guard(qp->send_cq(), qp->recv_cq());
+            QpSlot& slot = session.qp_slot(qp->slot);
+            uint32_t number = base->qp_num;
+            Qp* self = qp;
+            if (slot.qp.compare_exchange_strong(self, nullptr)) slot.qpn.compare_exchange_strong(number, 0);
+            qp->send_cq()->strike_out(base->qp_num);
+            if (qp->recv_cq() != qp->send_cq()) qp->recv_cq()->strike_out(base->qp_num);
+            Guard objects(session.objects_lock);
+            session.qps.erase(qp);
+        }
+        pthread_mutex_lock(&base->mutex);
+        while (base->events_completed != qp->async_delivered) pthread_cond_wait(&base->cond, &base->mutex);
+        pthread_mutex_unlock(&base->mutex);
+    }
+    delete qp;
+    return 0;
+}

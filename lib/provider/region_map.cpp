@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See region_map.h.
+#include "provider/region_map.h"
+
+#include <bit>
+#include <cerrno>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+namespace rocemu::provider {
+namespace {
+constexpr uint32_t kMaxRegions = 1u << 20;
+constexpr uint64_t kMaxRegionBytes = 1ull << 40;
+}  // namespace
+
+int RegionMap::add(uint32_t region, int fd, uint64_t bytes, bool keep) {
+    if (fd < 0) return EPROTO;
+    struct stat st{};
+    int error = 0;
+    void* base = MAP_FAILED;
+    if (region >= kMaxRegions || bytes == 0 || bytes > kMaxRegionBytes || fstat(fd, &st) != 0 ||
+        static_cast<uint64_t>(st.st_size) < bytes) {
+        error = EPROTO;
+    } else {
+        base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED) error = errno;
+    }
+    if (!keep) close(fd);
+    if (error != 0) return error;
+    // A child of fork must never touch the queues of its parent.
+    madvise(base, bytes, MADV_DONTFORK);
+
+    Guard guard(mutex_);
+    if (regions_.size() <= region) regions_.resize(region + 1);
+    Region& r = regions_[region];
+    if (r.base != nullptr) munmap(r.base, r.bytes);
+    r = {static_cast<std::byte*>(base), bytes};
+    return 0;
+}
+
+int RegionMap::add_new(const abi::QueueRef& ref, uint64_t new_region_bytes, FdList& fds) {
+    if (new_region_bytes == 0) return 0;
+    return add(ref.region, fds.take(0), new_region_bytes);
+}
+
+std::byte* RegionMap::base(uint32_t region, uint64_t* bytes) {
+    Guard guard(mutex_);
+    if (region >= regions_.size()) return nullptr;
+    *bytes = regions_[region].bytes;
+    return regions_[region].base;
+}
+
+bool RegionMap::view(const abi::QueueRef& ref, uint64_t offset, QueueView& out) {
+    if (ref.entries == 0 || ref.region == abi::kNoRegion) {
+        out = {};
+        return true;
+    }
+    uint64_t bytes = 0;
+    std::byte* start = base(ref.region, &bytes);
+    const uint64_t need = sizeof(abi::QueueHeader) + uint64_t{ref.entries} * ref.stride;
+    if (start == nullptr || !std::has_single_bit(ref.entries) || ref.stride == 0 || offset % abi::kCacheLine != 0 ||
+        need > bytes || offset > bytes - need)
+        return false;
+    out.header = reinterpret_cast<abi::QueueHeader*>(start + offset);
+    out.slots = start + offset + sizeof(abi::QueueHeader);
+    out.entries = ref.entries;
+    out.stride = ref.stride;
+    return true;
+}
+
+}  // namespace rocemu::provider

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Session: this process as the daemon knows it: the control connection, the shared page, doorbells, regions, and the
+// tables by which completions and events find their objects. Made at the first use of a device and never freed (objects
+// point to it); after the death of the daemon or in a forked child it stays as a dead one and a new one is made.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <unordered_set>
+
+#include "abi/agent_ring.h"
+#include "abi/session_page.h"
+#include "provider/connection.h"
+#include "provider/region_map.h"
+
+namespace rocemu::provider {
+
+struct Context;
+struct Cq;
+struct Qp;
+
+enum class SessionState : uint32_t {
+    Alive,
+    Dead,       // the daemon is gone: the provider completes posted work with errors itself
+    Forgotten,  // inherited by a forked child: nothing of it is touched
+};
+
+// Where a CQE's qp_slot leads. Written under the locks of the QP's CQs, read under the lock of one of them.
+struct QpSlot {
+    std::atomic<uint32_t> qpn;
+    std::atomic<Qp*> qp;
+};
+
+class Session {
+  public:
+    // nullptr with *error set.
+    static Session* open(int* error);
+
+    [[nodiscard]] SessionState state() const { return state_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool alive() const { return state() == SessionState::Alive; }
+    void mark_dead();
+    void forget();  // child of a fork only
+
+    // Is the daemon still there? One system call. Also starts the agent when the daemon wants it.
+    void check_daemon();
+
+    // 0, the daemon's errno value, or EIO when the daemon is gone.
+    template <typename Request>
+    int call(const Request& request, typename MessageTraits<Request>::Reply& reply, std::span<const int> fds = {},
+             FdList* received = nullptr) {
+        if (!alive()) return EIO;
+        const int rc = connection_.call(request, reply, fds, received);
+        after_call();
+        return rc;
+    }
+    // For requests that undo something: a daemon that is gone has undone everything.
+    template <typename Request>
+    int undo(const Request& request) {
+        if (!alive()) return 0;
+        typename MessageTraits<Request>::Reply reply;
+        const int rc = call(request, reply);
+        return alive() ? rc : 0;
+    }
+
+    // Tells shard `shard` that a queue of the QP in `slot` has a new producer index (stored before, with release).
+    void ring(uint32_t shard, uint32_t slot) const;
+
+    [[nodiscard]] const abi::HelloReply& hello() const { return hello_; }
+    [[nodiscard]] abi::SessionPage& page() const { return *page_; }
+    [[nodiscard]] RegionMap& regions() { return regions_; }
+    [[nodiscard]] QpSlot& qp_slot(uint32_t slot) const { return qp_slots_[slot]; }
+
+    // Live objects, by which a cookie that comes in an event is believed. Guarded by objects_lock.
+    Mutex objects_lock;
+    std::unordered_set<Cq*> cqs;
+    std::unordered_set<Qp*> qps;
+
+  private:
+    Session() = default;
+    int set_up(const char* path);
+    void after_call();
+    void start_agent_if_wanted();
+
+    std::atomic<SessionState> state_{SessionState::Alive};
+    Connection connection_;
+    RegionMap regions_;
+    abi::HelloReply hello_;
+    abi::SessionPage* page_ = nullptr;
+    abi::DoorbellBlock* doorbells_ = nullptr;
+    abi::AgentRing* agents_ = nullptr;
+    QpSlot* qp_slots_ = nullptr;
+    int region0_fd_ = -1;
+    int wake_fds_[abi::kMaxShards] = {};
+    std::atomic<uint32_t> agents_started_{0};  // bit i: of shard i
+};
+
+}  // namespace rocemu::provider
