@@ -25,6 +25,10 @@ class FixedRing {
     [[nodiscard]] bool full() const { return size() >= limit_; }
     [[nodiscard]] uint32_t room() const { return limit_ - size(); }
 
+    // Number of slots, and the slot of an element: for arrays that run beside the ring.
+    [[nodiscard]] uint32_t slots() const { return mask_ + 1; }
+    [[nodiscard]] uint32_t slot_of(uint64_t seq) const { return static_cast<uint32_t>(seq) & mask_; }
+
     // Sequence numbers: head() is the oldest element, tail() one past the newest.
     [[nodiscard]] uint64_t head() const { return head_; }
     [[nodiscard]] uint64_t tail() const { return tail_; }
@@ -53,6 +57,11 @@ class FixedRing {
         ++head_;
     }
     void clear() { head_ = tail_; }
+    // Forgets the newest elements, from `tail` on. Precondition: head() <= tail <= tail().
+    void truncate(uint64_t tail) {
+        assert(tail - head_ <= tail_ - head_);
+        tail_ = tail;
+    }
 
   private:
     uint64_t head_ = 0, tail_ = 0;

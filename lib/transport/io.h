@@ -40,9 +40,9 @@ struct TxPacket {
     uint32_t dma_len;
     uint8_t syndrome;      // AETH
     uint32_t msn;          // AETH, 24 bits
-    uint32_t imm_data;     // ImmDt or IETH: raw, as in SendWqe
-    uint64_t compare_add;  // AtomicETH; AtomicAckETH: the original value
-    uint64_t swap;
+    uint32_t imm_data;     // as in SendWqe: ImmDt as four raw bytes (network order), IETH as a number
+    uint64_t compare_add;  // AtomicETH: compare data; AtomicAckETH: the original value
+    uint64_t swap;         // AtomicETH: swap-or-add data (what a fetch-and-add adds travels here)
     // Payload.
     const std::byte* mapped;
     uint32_t seg_first;
@@ -72,7 +72,7 @@ struct DmaRequest {
     uint32_t length;
     uint32_t seg_first;
     uint32_t seg_count;
-    uint64_t compare_add;     // atomics, host order
+    uint64_t compare_add;     // atomics, host order: what to compare with, or what to add
     uint64_t swap;
 };
 

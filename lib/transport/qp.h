@@ -39,6 +39,9 @@ struct QpConfig {
     uint32_t window_packets = 128;       // unacknowledged request packets
     uint32_t max_dest_rd_atomic = 128;   // largest responder depth modify may set
     uint32_t max_rd_atomic = 128;
+    uint32_t dma_window = 256;           // received packets whose placement may be under way
+    uint8_t max_path_mtu = 5;            // largest path_mtu modify accepts: active_mtu of the port (enum ibv_mtu)
+    bool has_srq = false;                // receives come from an SRQ: credits are not advertised, LAST_WQE is raised
 };
 
 // What a shard lends to all its QPs. Outlives them.

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See completer.h. Every response first acknowledges what lies before it (reach), then acts at its own PSN.
+#include "transport/completer.h"
+
+#include <array>
+
+#include "transport/sge_cursor.h"
+
+namespace rocemu::transport {
+
+void Completer::handle(const wire::PacketView& packet, Instant now) {
+    const uint64_t ahead = (packet.bth.psn - q_.una) & Psn::kMask;
+    const bool ack = packet.op->operation == wire::Operation::Acknowledge;
+    if (ahead >= q_.high - q_.una) {
+        // IBTA 9.7.6.1.1: a ghost. Behind una it repeats what is known, ahead of high it answers nothing we sent.
+        if (ahead < (1u << 23)) ctx_.count(Counter::unexpected_response);
+        else if (!ack) ctx_.count(Counter::duplicate_response);
+        return;
+    }
+    const uint64_t psn = q_.una + ahead;
+    if (ack) return on_acknowledge(psn, packet.aeth(), now);
+    // Dropped here it is lost like any packet; placements that end make room.
+    if (!ctx_.dma.has_room()) return ctx_.count(Counter::unexpected_response);
+    if (!reach(psn, psn, now)) return;
+    if (packet.op->operation == wire::Operation::ReadResponse) on_read_response(psn, packet, now);
+    else on_atomic_result(packet, now);
+}
+
+// Acknowledges everything below `target`; false if READ or atomic data is missing before it: an implied NAK.
+bool Completer::reach(uint64_t psn, uint64_t target, Instant now) {
+    const uint64_t before = q_.una;
+    const bool reached = q_.acknowledge(target);
+    if (q_.una != before) retry_.progress(now, q_.una, q_.outstanding());
+    if (!reached) implied_nak(psn, now);
+    return reached;
+}
+
+void Completer::on_acknowledge(uint64_t psn, wire::Aeth aeth, Instant now) {
+    switch (aeth.kind()) {
+        case wire::AethKind::Ack:
+            (void)reach(psn, psn + 1, now);
+            return;
+        case wire::AethKind::RnrNak:
+            ctx_.count(Counter::rnr_nak_retry_err);
+            if (reach(psn, psn, now))
+                act(retry_.on_rnr_nak(now, aeth.rnr_timer_code()), Counter::req_rnr_retries_exceeded,
+                    WcStatus::RnrRetryExcErr);
+            return;
+        case wire::AethKind::Nak:
+            if (aeth.nak_code() == wire::NakCode::PsnSequenceError) ctx_.count(Counter::packet_seq_err);
+            if (reach(psn, psn, now)) on_nak(aeth.nak_code(), now);
+            return;
+        case wire::AethKind::Reserved:
+            // IBTA 9.7.5.1.2: reserved syndromes are dropped.
+            ctx_.count(Counter::unexpected_response);
+            return;
+    }
+}
+
+void Completer::on_nak(wire::NakCode code, Instant now) {
+    switch (code) {
+        case wire::NakCode::PsnSequenceError:
+            return act(retry_.on_sequence_nak(now), Counter::req_transport_retries_exceeded, WcStatus::RetryExcErr);
+        case wire::NakCode::InvalidRequest:
+            ctx_.count(Counter::req_remote_invalid_request);
+            return fail(WcStatus::RemInvReqErr);
+        case wire::NakCode::RemoteAccessError:
+            ctx_.count(Counter::req_remote_access_errors);
+            return fail(WcStatus::RemAccessErr);
+        case wire::NakCode::RemoteOperationalError:
+            ctx_.count(Counter::req_remote_operational_errors);
+            return fail(WcStatus::RemOpErr);
+        case wire::NakCode::InvalidRdRequest:
+            return fail(WcStatus::RemInvRdReqErr);
+    }
+    ctx_.count(Counter::unexpected_response);  // reserved NAK code
+}
+
+void Completer::on_read_response(uint64_t psn, const wire::PacketView& packet, Instant now) {
+    SendEntry& e = q_.ring.at(q_.una_seq);
+    if (!e.is_read()) return fail(WcStatus::BadRespErr);
+    // IBTA 9.7.6.1.4: the place in the response and its length follow from the PSN. A response may begin anew at any
+    // PSN (the request was continued there), so FIRST is as good as MIDDLE and ONLY as good as LAST.
+    const uint64_t index = psn - e.first;
+    const uint32_t length = payload_at(e.wqe.length, ctx_.mtu, index);
+    if (packet.op->ends_message() != (psn + 1 == e.end) || packet.payload.size() != length)
+        return fail(WcStatus::BadRespErr);
+    if (packet.op->has(wire::ext::kAeth) && packet.aeth().kind() != wire::AethKind::Ack)
+        return fail(WcStatus::BadRespErr);
+    if (!place(e, index * ctx_.mtu, packet.payload.data(), length)) return;
+    q_.take_response();
+    retry_.progress(now, q_.una, q_.outstanding());
+}
+
+void Completer::on_atomic_result(const wire::PacketView& packet, Instant now) {
+    SendEntry& e = q_.ring.at(q_.una_seq);
+    if (!e.is_atomic() || packet.aeth().kind() != wire::AethKind::Ack) return fail(WcStatus::BadRespErr);
+    e.atomic_result = packet.atomic_ack_eth().original;
+    if (!place(e, 0, &e.atomic_result, sizeof e.atomic_result)) return;
+    q_.take_response();
+    retry_.progress(now, q_.una, q_.outstanding());
+}
+
+bool Completer::place(SendEntry& e, uint64_t offset, const void* source, uint32_t length) {
+    if (length == 0) return true;
+    std::array<memory::Segment, kMaxSge> segments;
+    uint32_t count = 0;
+    if (resolve_range(ctx_.env.keys, ctx_.config.pd, q_.sges_of(q_.una_seq), offset, length, access_flags::kLocalWrite,
+                      segments, count) != SgeStatus::Ok) {
+        fail(WcStatus::LocProtErr);
+        return false;
+    }
+    const DmaOp op{source, 0, q_.una_seq, 0, 0, static_cast<uint16_t>(length), static_cast<uint8_t>(count),
+                   DmaKind::Place, DmaOwner::Completer, false};
+    e.dma_mark = q_.data_mark = ctx_.dma.push(op, {segments.data(), count});
+    return true;
+}
+
+void Completer::placed(const DmaOp& op, DmaStatus status) {
+    if (status == DmaStatus::Ok) return;
+    fail_send(ctx_, q_, op.ref, WcStatus::LocProtErr);
+    retry_.stop();
+}
+
+void Completer::implied_nak(uint64_t psn, Instant now) {
+    const RetryVerdict verdict = retry_.on_implied_nak(now, psn);
+    if (verdict != RetryVerdict::Ignore) ctx_.count(Counter::implied_nak_seq_err);
+    act(verdict, Counter::req_transport_retries_exceeded, WcStatus::RetryExcErr);
+}
+
+void Completer::act(RetryVerdict verdict, Counter exhausted, WcStatus status) {
+    if (verdict == RetryVerdict::GoBack) return q_.rewind();
+    if (verdict == RetryVerdict::Ignore) return;
+    ctx_.count(exhausted);
+    fail(status);
+}
+
+void Completer::fail(WcStatus status) {
+    fail_send(ctx_, q_, q_.una_seq, status);
+    retry_.stop();
+}
+
+}  // namespace rocemu::transport

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// DmaQueue: the accesses to application memory that received packets of one QP asked for, from the check that allowed
+// them to the result. Both the responder (SEND, WRITE, atomics) and the completer (READ and atomic results) use it, so
+// one order holds for all of them: no ACK, response or CQE leaves before the earlier placements have succeeded.
+// See docs/architecture.md, "payload access is asynchronous".
+//
+// A mark is a position in that order: "everything before it is placed" is placed() >= mark. After the first failure
+// placed() stands still until the QP is reset: nothing behind a failed placement may be acknowledged or completed.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/fixed_ring.h"
+#include "memory/key_table.h"
+#include "transport/io.h"
+
+namespace rocemu::transport {
+
+enum class DmaOwner : uint8_t { None, Responder, Completer };
+
+// Operands of an atomic, host order; they stay in the responder resource until the result is in.
+struct AtomicOperands {
+    uint64_t compare_add = 0;
+    uint64_t swap = 0;
+};
+
+struct DmaOp {
+    const void* source;    // Place: bytes in the frame; atomics: AtomicOperands
+    uint64_t packet;       // extended PSN of the packet: where a failure is NAKed
+    uint64_t ref;          // responder: receive or resource number; completer: WQE number
+    uint64_t ack_packet;   // 0, or: when this is placed, everything up to this PSN may be acknowledged ...
+    uint32_t ack_msn;      // ... with this MSN
+    uint16_t length;       // bytes; one packet's payload
+    uint8_t segments;
+    DmaKind kind;
+    DmaOwner owner;
+    bool takes_receive;    // `ref` is a receive WQE (SEND)
+};
+
+// The most SGEs a WQE may have, and so the most segments of a packet.
+inline constexpr uint32_t kMaxSge = 64;
+
+class DmaQueue {
+  public:
+    // `window`: operations that may be on the way at a time. max_sge: segments that one may need.
+    DmaQueue(uint32_t window, uint32_t max_sge)
+        : ops_(window), segments_(window / 2 + 2 * max_sge), max_sge_(max_sge) {}
+
+    // Room for one more packet, whatever its SGEs.
+    [[nodiscard]] bool has_room() const { return !ops_.full() && segments_.room() >= max_sge_; }
+
+    // Returns the mark behind the operation. Precondition: has_room().
+    uint64_t push(const DmaOp& op, std::span<const memory::Segment> segments) {
+        for (const auto& s : segments) segments_.push(s);
+        ops_.push(op);
+        return ops_.tail();
+    }
+    [[nodiscard]] uint64_t mark() const { return ops_.tail(); }
+    [[nodiscard]] uint64_t placed() const { return faulted_ ? fault_mark_ : ops_.head(); }
+    [[nodiscard]] bool faulted() const { return faulted_; }
+    // The newest operation that has no result yet, or null.
+    [[nodiscard]] DmaOp* newest() { return ops_.empty() ? nullptr : &ops_.back(); }
+    // Nothing waits and nothing is out.
+    [[nodiscard]] bool empty() const { return ops_.empty(); }
+    // Nothing was handed out that has not been reported.
+    [[nodiscard]] bool idle() const { return handed_out_ == ops_.head(); }
+
+    bool poll(Qp* qp, DmaBatch& batch);
+
+    // Takes the result of the oldest operation. The operation is returned; its owner is None if the QP was reset since.
+    DmaOp finish(uint64_t tag, DmaStatus status) {
+        assert(tag == ops_.head() && handed_out_ > tag);
+        (void)tag;
+        const DmaOp op = ops_.front();
+        if (status != DmaStatus::Ok && op.owner != DmaOwner::None && !faulted_) {
+            faulted_ = true;
+            fault_mark_ = ops_.head();
+        }
+        ops_.pop();
+        return op;
+    }
+
+    // Reset: what was not handed out is forgotten, what is out will be ignored when it comes back.
+    void abandon();
+
+  private:
+    FixedRing<DmaOp> ops_;  // sequence number = tag
+    FixedRing<memory::Segment> segments_;
+    uint32_t max_sge_;
+    uint64_t handed_out_ = 0;  // tags below were given to the engine
+    uint64_t fault_mark_ = 0;
+    bool faulted_ = false;
+};
+
+}  // namespace rocemu::transport

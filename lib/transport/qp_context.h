@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// QpContext: what requester, completer and responder of one QP share: configuration, attributes, state, the order of
+// payload accesses, pending events. It has no behaviour of its own beyond small helpers.
+// Read IBTA volume 1, 10.3 (QP states) and 9.9 (error handling).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/psn.h"
+#include "stats/counters.h"
+#include "transport/dma_queue.h"
+#include "transport/qp.h"
+
+namespace rocemu::transport {
+
+using stats::Counter;
+
+// PSNs inside the core are extended to 64 bits (the low 24 are what travels), so that they have an order and a distance
+// without wrap; values from the wire are extended against the expected one. The base keeps them away from zero.
+[[nodiscard]] constexpr uint64_t extend_start(uint32_t psn) { return (uint64_t{1} << 32) | (psn & Psn::kMask); }
+[[nodiscard]] constexpr Psn psn_of(uint64_t extended) { return Psn(static_cast<uint32_t>(extended & Psn::kMask)); }
+
+struct QpContext {
+    QpContext(Qp* owner, const QpConfig& c, Environment e)
+        : qp(owner),
+          config(c),
+          env(e),
+          dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u})) {}
+
+    Qp* qp;
+    QpConfig config;
+    Environment env;
+    QpAttr attr;
+    uint32_t mtu = 256;  // bytes; from attr.path_mtu
+    DmaQueue dma;
+    uint32_t events = 0;  // bit per AsyncEvent
+    bool established = false;
+
+    [[nodiscard]] QpState state() const { return attr.state; }
+    // The requester may send and the completer listens. IBTA 10.3.1: RTS, and SQD for what was begun.
+    [[nodiscard]] bool can_request() const { return state() == QpState::Rts || state() == QpState::Sqd; }
+    // IBTA 10.3.1: requests are accepted from RTR on; a broken send queue (SQE) does not stop the receive side.
+    [[nodiscard]] bool can_respond() const {
+        return state() == QpState::Rtr || state() == QpState::Rts || state() == QpState::Sqd ||
+               state() == QpState::Sqe;
+    }
+    void count(Counter c, uint64_t n = 1) const { env.counters.add(c, n); }
+    void raise(AsyncEvent e) { events |= 1u << static_cast<unsigned>(e); }
+    void enter_error() {
+        if (state() == QpState::Err) return;
+        attr.state = QpState::Err;
+        entered_error();
+    }
+    void entered_error() {
+        // IBTA 11.6.3.6: with an SRQ the application must learn when no receive will be taken any more.
+        if (config.has_srq) raise(AsyncEvent::QpLastWqeReached);
+    }
+    // IBTA 11.6.3.1: the first packet in RTR tells that the peer is there, once.
+    void communication_established() {
+        if (!established) raise(AsyncEvent::CommEst);
+        established = true;
+    }
+};
+
+// Gather tags: the extended PSN; this bit tells responses from requests.
+inline constexpr uint64_t kResponseTag = uint64_t{1} << 63;
+
+// What a poll_transmit turn may still send.
+struct TxBudget {
+    uint32_t bytes;
+    bool used = false;  // at least one packet went out: only then may `bytes` stop the turn
+
+    [[nodiscard]] bool exhausted(uint32_t next) const { return used && next > bytes; }
+    void spend(uint32_t n) {
+        used = true;
+        bytes -= std::min(bytes, n);
+    }
+};
+
+// A packet with the fields every packet has; the caller adds extension headers and payload.
+inline TxPacket& add_packet(TxBatch& batch, Qp* qp, uint8_t opcode, Psn psn, uint32_t payload_len) {
+    TxPacket& p = batch.packets[batch.count++];
+    p = TxPacket{};
+    p.qp = qp;
+    p.opcode = opcode;
+    p.psn = psn;
+    p.payload_len = payload_len;
+    p.pad = static_cast<uint8_t>(-payload_len & 3);
+    p.seg_first = batch.segments.used;
+    return p;
+}
+
+[[nodiscard]] constexpr uint32_t packets_of(uint64_t bytes, uint32_t mtu) {
+    return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu - 1) / mtu);
+}
+// Bytes of packet `index` of a message: one MTU, less in the last.
+[[nodiscard]] constexpr uint32_t payload_at(uint64_t length, uint32_t mtu, uint64_t index) {
+    const uint64_t offset = index * mtu;
+    return static_cast<uint32_t>(std::min<uint64_t>(mtu, length - offset));
+}
+
+}  // namespace rocemu::transport

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ReceiveQueue: the receive WQEs lent to the responder. A WQE is taken by the first packet of a SEND (or the last of a
+// WRITE with immediate), filled, and completes in order when its placements have succeeded.
+// Read IBTA volume 1, 9.7.4.1 (resources), 10.8.2, 11.4.1.2.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/fixed_ring.h"
+#include "transport/work.h"
+
+namespace rocemu::transport {
+
+struct ReceiveEntry {
+    RecvWqe wqe;
+    bool filled = false;      // the whole message was accepted
+    bool solicited = false;
+    WcOpcode opcode = WcOpcode::Recv;
+    uint32_t byte_len = 0;
+    uint32_t wc_flags = 0;
+    uint32_t imm_data = 0;    // raw, or the invalidated rkey
+    uint64_t dma_mark = 0;    // complete when this much is placed
+};
+
+class ReceiveQueue {
+  public:
+    ReceiveQueue(uint32_t wqes, uint32_t max_sge)
+        : ring(wqes), stride_(std::max(max_sge, 1u)), sges_(new Sge[size_t{ring.slots()} * stride_]()) {}
+
+    void post(const RecvWqe& wqe, std::span<const Sge> sges) {
+        const uint64_t seq = ring.tail();
+        ReceiveEntry& e = ring.push();
+        e = ReceiveEntry{};
+        e.wqe = wqe;
+        e.wqe.num_sge = static_cast<uint8_t>(std::min<size_t>(sges.size(), stride_));
+        std::copy_n(sges.data(), e.wqe.num_sge, sges_.get() + size_t{ring.slot_of(seq)} * stride_);
+    }
+    [[nodiscard]] std::span<const Sge> sges_of(uint64_t seq) const {
+        return {sges_.get() + size_t{ring.slot_of(seq)} * stride_, ring.at(seq).wqe.num_sge};
+    }
+    [[nodiscard]] bool has_free() const { return next != ring.tail(); }
+    // The next WQE goes to a message. Precondition: has_free().
+    uint64_t take() { return next++; }
+
+    // The oldest WQE has completed. In ERR it may never have been taken.
+    void pop() {
+        ring.pop();
+        next = std::max(next, ring.head());
+    }
+    void clear() {
+        ring.clear();
+        next = ring.tail();
+        failed = false;
+    }
+    // The WQE carries the error that takes the QP to ERR.
+    void fail(uint64_t seq, WcStatus status) {
+        failed = true;
+        failed_seq = seq;
+        failed_status = status;
+    }
+
+    FixedRing<ReceiveEntry> ring;
+    uint64_t next = 0;  // first WQE not taken
+    bool failed = false;
+    uint64_t failed_seq = 0;
+    WcStatus failed_status = WcStatus::Success;
+
+  private:
+    uint32_t stride_;
+    std::unique_ptr<Sge[]> sges_;
+};
+
+}  // namespace rocemu::transport

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See requester.h. From top to bottom: the turn, what may be sent, packets, errors found here.
+#include "transport/requester.h"
+
+#include <array>
+
+#include "transport/request_opcode.h"
+#include "transport/sge_cursor.h"
+
+namespace rocemu::transport {
+
+namespace {
+// IBTA C9-: at most 2^23 PSNs may be outstanding, or duplicates could not be told from new packets.
+constexpr uint64_t kMaxOutstandingPsns = uint64_t{1} << 23;
+}  // namespace
+
+void Requester::start() {
+    q_.start(extend_start(ctx_.attr.sq_psn));
+    retry_.reset();
+    since_ack_req_ = 0;
+}
+
+bool Requester::poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
+    settle_local_error();
+    // IBTA 9.7.5.2.8: during an RNR wait nothing is sent, new work neither.
+    if (retry_.rnr_waiting(now)) return false;
+    retry_.rnr_done();
+    while (ctx_.can_request() && q_.cur_seq != q_.ring.tail()) {
+        SendEntry& e = q_.ring.at(q_.cur_seq);
+        if (!may_send(e)) break;
+        const uint32_t payload =
+            e.wants_data() ? 0 : payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first);
+        if (batch.full() || budget.exhausted(payload)) return true;
+        const Built built = build(now, e, payload, batch);
+        if (built == Built::NoRoom) return true;
+        if (built == Built::Ok) budget.spend(payload);
+    }
+    return false;
+}
+
+bool Requester::may_send(SendEntry& e) {
+    if (e.local_error != WcStatus::Success) return false;
+    if (q_.cur_seq == q_.started_seq) return start_wqe(e);
+    return q_.cur < q_.high || window_open();
+}
+
+bool Requester::start_wqe(SendEntry& e) {
+    // IBTA 10.3.1.5: SQD finishes what was begun and begins nothing.
+    if (ctx_.state() != QpState::Rts || !window_open()) return false;
+    // IBTA 10.8.3.3: a fence waits for the data of all READs and atomics before it.
+    if ((e.wqe.flags & send_flags::kFence) && (q_.una < q_.data_end || ctx_.dma.placed() < q_.data_mark)) return false;
+    if (const WcStatus wrong = check_wqe(e); wrong != WcStatus::Success) {
+        e.local_error = wrong;
+        settle_local_error();
+        return false;
+    }
+    if (e.wants_data() && q_.data_requests >= ctx_.attr.max_rd_atomic) return false;
+    const uint32_t packets = e.is_atomic() ? 1 : packets_of(e.wqe.length, ctx_.mtu);
+    if (q_.high + packets - q_.una > kMaxOutstandingPsns) return false;
+    e.first = q_.high;
+    e.end = e.first + packets;
+    e.first_request = q_.requests_sent;
+    ++q_.started_seq;
+    if (e.wants_data()) {
+        ++q_.data_requests;
+        q_.data_end = e.end;
+    }
+    return true;
+}
+
+WcStatus Requester::check_wqe(const SendEntry& e) const {
+    if (e.wqe.preset_error != WcStatus::Success) return e.wqe.preset_error;
+    if (!request_supported(e.wqe.opcode)) return WcStatus::LocQpOpErr;
+    if (e.wqe.length > kMaxMessageBytes) return WcStatus::LocLenErr;
+    if (!e.wants_data()) return WcStatus::Success;
+    if (ctx_.attr.max_rd_atomic == 0) return WcStatus::LocQpOpErr;
+    if (e.is_atomic() && e.wqe.length != sizeof(uint64_t)) return WcStatus::LocLenErr;
+    // The place for the answer is checked before anything is asked for; it is checked again when the data comes.
+    std::array<memory::Segment, kMaxSge> segments;
+    uint32_t count = 0;
+    const SgeStatus s = resolve_range(ctx_.env.keys, ctx_.config.pd, q_.sges_of(q_.cur_seq), 0, e.wqe.length,
+                                      access_flags::kLocalWrite, segments, count);
+    return s == SgeStatus::Ok ? WcStatus::Success : s == SgeStatus::Short ? WcStatus::LocLenErr : WcStatus::LocProtErr;
+}
+
+// An ACK is asked for where nothing may follow for a while, so that the ACK timer never has to find out.
+bool Requester::wants_ack(const SendEntry& e) {
+    const bool again = q_.cur < q_.high;
+    const bool ends_message = e.wants_data() || q_.cur + 1 == e.end;
+    const bool closes = again ? q_.cur + 1 == q_.high : q_.requests_out() + 1 >= ctx_.config.window_packets;
+    if (!ends_message && !closes && ++since_ack_req_ < std::max(ctx_.config.window_packets / 4, 1u)) return false;
+    since_ack_req_ = 0;
+    return true;
+}
+
+Requester::Built Requester::build(Instant now, SendEntry& e, uint32_t payload, TxBatch& batch) {
+    const uint64_t psn = q_.cur;
+    const bool again = psn < q_.high;
+    const Built built = e.wants_data() ? build_data_request(e, batch) : build_message_packet(e, payload, batch);
+    if (built != Built::Ok) {
+        if (built == Built::Failed) settle_local_error();
+        return built;
+    }
+    TxPacket& p = batch.packets[batch.count - 1];
+    p.ack_req = wants_ack(e);
+    if (again) ctx_.count(Counter::retransmitted_packets);
+    else ++q_.requests_sent;
+    retry_.packet_sent(now, psn, p.ack_req, again, psn == q_.una);
+
+    q_.cur = e.wants_data() ? e.end : psn + 1;
+    q_.high = std::max(q_.high, q_.cur);
+    if (q_.cur == e.end) ++q_.cur_seq;
+    return Built::Ok;
+}
+
+// READ and atomic requests. IBTA 9.7.5.1.4 and 9.7.3: a READ that is continued asks for the rest only, with the PSN of
+// the first missing response.
+Requester::Built Requester::build_data_request(const SendEntry& e, TxBatch& batch) {
+    const uint64_t offset = (q_.cur - e.first) * ctx_.mtu;
+    TxPacket& p = add_packet(batch, ctx_.qp, request_opcode(e.wqe.opcode, true, true), psn_of(q_.cur), 0);
+    p.remote_addr = e.wqe.remote_addr + offset;
+    p.rkey = e.wqe.rkey;
+    if (e.is_read()) {
+        p.dma_len = static_cast<uint32_t>(e.wqe.length - offset);
+    } else if (e.wqe.opcode == WrOpcode::AtomicCmpAndSwp) {
+        p.compare_add = e.wqe.compare_add;
+        p.swap = e.wqe.swap;
+    } else {
+        p.swap = e.wqe.compare_add;
+    }
+    return Built::Ok;
+}
+
+Requester::Built Requester::build_message_packet(SendEntry& e, uint32_t payload, TxBatch& batch) {
+    const uint64_t index = q_.cur - e.first;
+    const bool first = index == 0;
+    const bool last = q_.cur + 1 == e.end;
+    const uint64_t offset = index * ctx_.mtu;
+    uint32_t segments = 0;
+    if (payload != 0 && e.wqe.mapped == nullptr) {
+        const std::span<memory::Segment> room{batch.segments.items.data() + batch.segments.used, batch.segments.room()};
+        switch (resolve_range(ctx_.env.keys, ctx_.config.pd, q_.sges_of(q_.cur_seq), offset, payload, 0, room, segments)) {
+            case SgeStatus::Ok: break;
+            case SgeStatus::NoRoom: return Built::NoRoom;
+            case SgeStatus::BadKey: e.local_error = WcStatus::LocProtErr; return Built::Failed;
+            case SgeStatus::Short: e.local_error = WcStatus::LocLenErr; return Built::Failed;
+        }
+    }
+    TxPacket& p = add_packet(batch, ctx_.qp, request_opcode(e.wqe.opcode, first, last), psn_of(q_.cur), payload);
+    p.seg_count = segments;
+    batch.segments.used += segments;
+    if (e.wqe.mapped != nullptr) p.mapped = e.wqe.mapped + offset;
+    else if (payload != 0) p.gather_tag = q_.cur;
+    p.remote_addr = e.wqe.remote_addr;
+    p.rkey = e.wqe.rkey;
+    p.dma_len = e.wqe.length;
+    p.imm_data = e.wqe.imm_data;
+    // IBTA 9.2.3: the solicited event bit belongs to the last packet of a SEND or a WRITE with immediate.
+    p.solicited = last && (e.wqe.flags & send_flags::kSolicited) && e.wqe.opcode != WrOpcode::RdmaWrite;
+    return Built::Ok;
+}
+
+void Requester::gather_failed(uint64_t psn) {
+    for (uint64_t seq = q_.una_seq; seq != q_.started_seq; ++seq) {
+        SendEntry& e = q_.ring.at(seq);
+        if (psn >= e.end) continue;
+        if (psn < e.first) return;  // acknowledged meanwhile (it was sent before)
+        e.local_error = WcStatus::LocProtErr;
+        if (q_.cur > psn) {
+            q_.cur = psn;
+            q_.cur_seq = seq;
+        }
+        settle_local_error();
+        return;
+    }
+}
+
+void Requester::settle_local_error() {
+    if (q_.una_seq == q_.ring.tail() || !ctx_.can_request()) return;
+    const SendEntry& e = q_.ring.at(q_.una_seq);
+    if (e.local_error == WcStatus::Success || ctx_.dma.placed() < q_.data_mark) return;
+    fail_send(ctx_, q_, q_.una_seq, e.local_error);
+    retry_.stop();
+}
+
+void Requester::handle_timeout(Instant now) {
+    if (!retry_.timed_out(now) || !ctx_.can_request()) return;
+    ctx_.count(Counter::local_ack_timeout_err);
+    if (retry_.on_timeout() == RetryVerdict::Exhausted) {
+        ctx_.count(Counter::req_transport_retries_exceeded);
+        fail_send(ctx_, q_, q_.una_seq, WcStatus::RetryExcErr);
+        retry_.stop();
+        return;
+    }
+    q_.rewind();
+}
+
+}  // namespace rocemu::transport

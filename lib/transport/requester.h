@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Requester: turns send WQEs into request packets: order, limits, segmentation, going back. What comes back is the
+// completer's business, when to go back is retry's. Read IBTA volume 1, 9.7.2 (segmentation), 9.7.3 (PSN),
+// 9.7.7 (window and READ limits), 10.8.3.3 (ordering and fences), 11.4.1.1.
+#pragma once
+
+#include "transport/qp_context.h"
+#include "transport/retry.h"
+#include "transport/send_queue.h"
+
+namespace rocemu::transport {
+
+class Requester {
+  public:
+    Requester(QpContext& ctx, SendQueue& queue, Retry& retry) : ctx_(ctx), q_(queue), retry_(retry) {}
+
+    void start();  // entering RTS from RTR: PSNs begin at attr.sq_psn
+    // True if more could be sent now.
+    bool poll_transmit(Instant now, TxBudget& budget, TxBatch& batch);
+    // The payload of packet `psn` (extended) could not be read; it and later packets were not sent.
+    void gather_failed(uint64_t psn);
+    void handle_timeout(Instant now);
+    // A WQE found wrong before it was sent fails when everything before it has completed.
+    void settle_local_error();
+
+  private:
+    enum class Built : uint8_t { Ok, NoRoom, Failed };
+
+    [[nodiscard]] bool may_send(SendEntry& e);
+    [[nodiscard]] bool start_wqe(SendEntry& e);
+    [[nodiscard]] WcStatus check_wqe(const SendEntry& e) const;
+    [[nodiscard]] bool window_open() const { return q_.requests_out() < ctx_.config.window_packets; }
+    Built build(Instant now, SendEntry& e, uint32_t payload, TxBatch& batch);
+    Built build_data_request(const SendEntry& e, TxBatch& batch);
+    Built build_message_packet(SendEntry& e, uint32_t payload, TxBatch& batch);
+    [[nodiscard]] bool wants_ack(const SendEntry& e);
+
+    QpContext& ctx_;
+    SendQueue& q_;
+    Retry& retry_;
+    uint32_t since_ack_req_ = 0;
+};
+
+}  // namespace rocemu::transport

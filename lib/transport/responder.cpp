@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The chain of checks, in the order of IBTA volume 1, 9.7.4.1. See responder.h.
+#include "transport/responder.h"
+
+#include "transport/sge_cursor.h"
+
+namespace rocemu::transport {
+
+using wire::NakCode;
+using wire::Operation;
+using wire::Position;
+
+void Responder::reset() {
+    resources_.clear();
+    nak_ = {};
+    halted_ = placement_failed_ = false;
+    message_ = Message::None;
+    gap_ = Gap::None;
+    msn_ = 0;
+    expected_ = 0;
+}
+
+void Responder::start() {
+    reset();
+    expected_ = extend_start(ctx_.attr.rq_psn);
+    acks_.reset(expected_);
+}
+
+void Responder::handle(const wire::PacketView& packet) {
+    if (halted_) return ctx_.count(Counter::rx_dropped_in_state);
+    Request r(packet);
+    if (!check_psn(r) || !check_opcode_sequence(r) || !check_opcode(r) || !check_resources(r) || !check_length(r) ||
+        !check_key(r))
+        return;
+    execute(r);
+    reply(r);
+    complete(r);
+}
+
+// IBTA 9.7.4.1.1, figure of the PSN regions: expected, duplicate (the 2^23 before it), else invalid.
+bool Responder::check_psn(Request& r) {
+    const int32_t distance = Psn(r.packet.bth.psn).distance_from(psn_of(expected_));
+    r.psn = expected_ + static_cast<uint64_t>(static_cast<int64_t>(distance));
+    if (distance < 0) {
+        duplicate(r);
+        return false;
+    }
+    if (distance > 0) {
+        out_of_sequence(r.psn);
+        return false;
+    }
+    gap_ = Gap::None;
+    if (nak_.set && !nak_.fatal && nak_.psn == expected_) nak_.set = false;  // not sent yet, and pointless now
+    if (r.packet.bth.ack_req) acks_.ask(r.psn);
+    return true;
+}
+
+// IBTA 9.7.5.1.3 and C9-: one NAK for a gap; what follows is dropped silently until the expected packet comes. When the
+// peer has visibly gone back (numbers start over) and the expected packet is still missing, its repetition was lost:
+// a second NAK saves the peer its timer.
+void Responder::out_of_sequence(uint64_t psn) {
+    ctx_.count(Counter::out_of_sequence);
+    constexpr uint64_t kReorderSlack = 16;
+    if (gap_ != Gap::None) {
+        if (gap_trigger_ == 0) gap_trigger_ = gap_newest_ = psn;  // first one behind an RNR NAK
+        else if (psn <= gap_trigger_ || psn + kReorderSlack < gap_newest_) gap_ = Gap::None;
+        gap_newest_ = std::max(gap_newest_, psn);
+        if (gap_ != Gap::None) return;
+    }
+    gap_ = Gap::Sequence;
+    gap_trigger_ = gap_newest_ = psn;
+    ask_again(wire::Aeth::nak(0, NakCode::PsnSequenceError).syndrome);
+}
+
+void Responder::ask_again(uint8_t syndrome) {
+    nak_ = {true, false, false, {}, syndrome, msn_, expected_, ctx_.dma.mark()};
+}
+
+// IBTA 9.7.4.1.2: FIRST and ONLY begin a message, MIDDLE and LAST continue one of the same kind.
+bool Responder::check_opcode_sequence(const Request& r) {
+    const bool begins = r.op.starts_message();
+    const Message kind = r.op.operation == Operation::Send    ? Message::Send
+                         : r.op.operation == Operation::Write ? Message::Write
+                                                              : Message::None;
+    if (begins ? message_ == Message::None : message_ != Message::None && message_ == kind) return true;
+    return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+}
+
+// IBTA 9.7.4.1.3: known to this QP, and allowed by its access flags.
+bool Responder::check_opcode(const Request& r) {
+    uint32_t need = 0;
+    switch (r.op.operation) {
+        case Operation::Send: return true;
+        case Operation::Write: need = access_flags::kRemoteWrite; break;
+        case Operation::ReadRequest: need = access_flags::kRemoteRead; break;
+        case Operation::CompareSwap:
+        case Operation::FetchAdd: need = access_flags::kRemoteAtomic; break;
+        default: return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    }
+    if (ctx_.attr.access_flags & need) return true;
+    return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+}
+
+// IBTA 9.7.4.1.4: a receive WQE, a place among the responder resources, and (ours) a place in the DMA queue.
+bool Responder::check_resources(Request& r) {
+    if (!ctx_.dma.has_room()) {
+        // Lost like any packet: the next one is NAKed, the peer comes back when placements have made room.
+        ctx_.count(Counter::responder_backlog_drops);
+        return false;
+    }
+    if (r.op.operation == Operation::ReadRequest || r.op.is_atomic()) {
+        if (resources_.has_room(ctx_.attr.max_dest_rd_atomic)) return true;
+        return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    }
+    if (r.op.operation == Operation::Send && !r.op.starts_message()) {
+        r.receive = receive_;
+        r.receive_taken = true;
+        return true;
+    }
+    if (r.op.operation == Operation::Send || r.op.has_immediate()) return take_receive(r);
+    return true;
+}
+
+bool Responder::take_receive(Request& r) {
+    if (!rq_.has_free()) {
+        ctx_.count(Counter::out_of_buffer);
+        gap_ = Gap::Rnr;
+        gap_trigger_ = gap_newest_ = 0;
+        ask_again(wire::Aeth::rnr_nak(0, ctx_.attr.min_rnr_timer).syndrome);
+        return false;
+    }
+    r.receive = rq_.take();
+    r.receive_taken = true;
+    if (r.op.operation == Operation::Send) {
+        receive_ = r.receive;
+        received_ = 0;
+    }
+    const WcStatus preset = rq_.ring.at(r.receive).wqe.preset_error;
+    if (preset == WcStatus::Success) return true;
+    return refuse(r, NakCode::RemoteOperationalError, preset);
+}
+
+// IBTA 9.7.4.1.6, C9-92 to C9-94.
+bool Responder::check_length(const Request& r) {
+    const uint32_t n = r.payload();
+    switch (r.op.operation) {
+        case Operation::Send:
+        case Operation::Write: break;
+        case Operation::ReadRequest:
+            if (r.packet.reth().length <= kMaxMessageBytes) return true;
+            return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+        default: return true;
+    }
+    const bool whole = r.op.position == Position::First || r.op.position == Position::Middle;
+    const bool fits = whole ? n == ctx_.mtu : n <= ctx_.mtu && (n != 0 || r.op.position == Position::Only);
+    if (!fits) return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    return r.op.operation == Operation::Send ? check_send_length(r) : check_write_length(r);
+}
+
+bool Responder::check_send_length(const Request& r) {
+    const uint64_t total = received_ + r.payload();
+    if (total > rq_.ring.at(r.receive).wqe.length)
+        return refuse(r, NakCode::InvalidRequest, WcStatus::LocLenErr);
+    if (total > kMaxMessageBytes) return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    return true;
+}
+
+// The payload must add up to the length the RETH announced.
+bool Responder::check_write_length(const Request& r) {
+    const uint32_t n = r.payload();
+    bool right = false;
+    switch (r.op.position) {
+        case Position::First: {
+            const uint32_t total = r.packet.reth().length;
+            right = total > n && total <= kMaxMessageBytes;
+            break;
+        }
+        case Position::Middle: right = n < write_left_; break;
+        case Position::Last: right = n == write_left_; break;
+        case Position::Only: right = n == r.packet.reth().length; break;
+    }
+    return right || refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+}
+
+// IBTA 9.7.4.1.5 and 10.6.3: keys last, when the shape of the request is known to be right.
+bool Responder::check_key(Request& r) {
+    switch (r.op.operation) {
+        case Operation::Send: return check_send_key(r);
+        case Operation::Write: return check_write_key(r);
+        case Operation::ReadRequest: return check_read_key(r);
+        default: return check_atomic_key(r);
+    }
+}
+
+bool Responder::check_send_key(Request& r) {
+    // IBTA 9.4.1.1.3: what may be invalidated is a bound window or a fast-registered region; there are none of either
+    // here yet, and a plain region must not be invalidated by a peer.
+    if (r.op.has_invalidate())
+        return refuse(r, NakCode::RemoteAccessError, WcStatus::RemInvReqErr, AsyncEvent::QpAccessErr);
+    if (resolve_range(ctx_.env.keys, ctx_.config.pd, rq_.sges_of(r.receive), received_, r.payload(),
+                      access_flags::kLocalWrite, r.segments, r.segment_count) == SgeStatus::Ok)
+        return true;
+    return refuse(r, NakCode::RemoteOperationalError, WcStatus::LocProtErr);
+}
+
+bool Responder::check_write_key(Request& r) {
+    uint64_t addr = write_addr_;
+    uint32_t rkey = write_rkey_;
+    uint32_t whole = r.payload();
+    if (r.op.starts_message()) {
+        const wire::Reth reth = r.packet.reth();
+        addr = reth.va;
+        rkey = reth.rkey;
+        whole = reth.length;
+    }
+    // IBTA C9-88: a message of length 0 needs no valid key.
+    if (whole == 0) return true;
+    // The first packet is checked for the whole message; each later one again: the region may have gone.
+    memory::Segment& s = r.segments[0];
+    if (ctx_.env.keys.resolve(rkey, ctx_.config.pd, addr, whole, access_flags::kRemoteWrite, s) !=
+        memory::KeyStatus::Ok)
+        return refuse(r, NakCode::RemoteAccessError, WcStatus::RemAccessErr, AsyncEvent::QpAccessErr);
+    s.length = r.payload();
+    r.segment_count = 1;
+    return true;
+}
+
+bool Responder::check_read_key(const Request& r) {
+    const wire::Reth reth = r.packet.reth();
+    if (reth.length == 0) return true;  // IBTA C9-88
+    memory::Segment s;
+    if (ctx_.env.keys.resolve(reth.rkey, ctx_.config.pd, reth.va, reth.length, access_flags::kRemoteRead, s) ==
+        memory::KeyStatus::Ok)
+        return true;
+    return refuse(r, NakCode::RemoteAccessError, WcStatus::RemAccessErr, AsyncEvent::QpAccessErr);
+}
+
+bool Responder::check_atomic_key(Request& r) {
+    const wire::AtomicEth eth = r.packet.atomic_eth();
+    // IBTA C9-87 (9.4.5): atomics work on aligned eight bytes.
+    if (eth.va % sizeof(uint64_t) != 0) return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    r.segment_count = 1;
+    if (ctx_.env.keys.resolve(eth.rkey, ctx_.config.pd, eth.va, sizeof(uint64_t), access_flags::kRemoteAtomic,
+                              r.segments[0]) == memory::KeyStatus::Ok)
+        return true;
+    return refuse(r, NakCode::RemoteAccessError, WcStatus::RemAccessErr, AsyncEvent::QpAccessErr);
+}
+
+// Which receive, if any, tells the application of an error: the one a SEND fills, or the one a WRITE's immediate took.
+Responder::Blame Responder::blame_for(const Request& r, WcStatus status, AsyncEvent event) const {
+    if (r.receive_taken) return {true, r.receive, status, event};
+    if (message_ == Message::Send) return {true, receive_, status, event};
+    return {false, 0, status, event};
+}
+
+bool Responder::refuse(const Request& r, NakCode code, WcStatus status, AsyncEvent event) {
+    return refuse(r.psn, code, blame_for(r, status, event), ctx_.dma.mark());
+}
+
+// IBTA 9.9.3: the request is NAKed at its PSN, the QP goes to ERR (when the NAK leaves).
+bool Responder::refuse(uint64_t psn, NakCode code, const Blame& blame, uint64_t mark) {
+    if (halted_ && nak_.fatal && nak_.psn <= psn) return false;
+    halted_ = true;
+    nak_ = {true, true, !blame.has_receive, blame.event, wire::Aeth::nak(0, code).syndrome, msn_, psn, mark};
+    rq_.failed = false;
+    if (blame.has_receive) rq_.fail(blame.receive, blame.status);
+    resources_.cancel_from(psn);
+    if (code == NakCode::RemoteAccessError) ctx_.count(Counter::resp_remote_access_errors);
+    return false;
+}
+
+}  // namespace rocemu::transport

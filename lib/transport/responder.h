@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Responder: takes request packets through a chain of named checks in the order of the specification, and owes the peer
+// responses, ACKs and NAKs for them. Read IBTA volume 1, 9.7.4 (request validation), 9.7.5 (responses),
+// 9.9.3 (responder errors), 9.7.7.1 (MSN).
+//
+//   responder.cpp            the chain up to the key
+//   responder_execute.cpp    execute, reply, complete; results of placements
+//   responder_duplicates.cpp requests seen before
+//   responder_transmit.cpp   what leaves: READ and atomic responses in order, then a NAK or an ACK
+//
+// A request that is refused for good halts the responder; the QP goes to ERR when the NAK leaves, so that what is owed
+// for earlier requests leaves first.
+#pragma once
+
+#include <array>
+
+#include "transport/ack_policy.h"
+#include "transport/qp_context.h"
+#include "transport/receive_queue.h"
+#include "transport/responder_resources.h"
+#include "wire/packet_view.h"
+
+namespace rocemu::transport {
+
+// One request packet on its way through the chain.
+struct Request {
+    explicit Request(const wire::PacketView& p) : packet(p), op(*p.op) {}
+
+    const wire::PacketView& packet;
+    const wire::OpcodeInfo& op;
+    uint64_t psn = 0;  // extended
+    // Found by the checks, used by execute.
+    bool receive_taken = false;
+    uint64_t receive = 0;  // receive WQE this packet fills or completes, if taken
+    uint32_t segment_count = 0;
+    std::array<memory::Segment, kMaxSge> segments;  // the first segment_count; not cleared on purpose
+
+    [[nodiscard]] uint32_t payload() const { return static_cast<uint32_t>(packet.payload.size()); }
+};
+
+class Responder {
+  public:
+    Responder(QpContext& ctx, ReceiveQueue& queue)
+        : ctx_(ctx), rq_(queue), resources_(ctx.config.max_dest_rd_atomic) {}
+
+    void start();  // entering RTR: expects attr.rq_psn
+    void reset();
+    // Precondition: the QP's state accepts requests.
+    void handle(const wire::PacketView& packet);
+    // A placement or atomic of a request has ended.
+    void executed(const DmaOp& op, DmaStatus status, uint64_t original);
+    // What was placed last may be acknowledged up to here (noted on the last operation, whoever owned it).
+    void placed(uint64_t psn, uint32_t msn);
+    bool poll_transmit(TxBudget& budget, TxBatch& batch);
+    // The payload of READ response `psn` (extended) could not be read.
+    void gather_failed(uint64_t psn);
+
+  private:
+    // What an error does to the receive side.
+    struct Blame {
+        bool has_receive = false;
+        uint64_t receive = 0;
+        WcStatus status = WcStatus::Success;
+        AsyncEvent event = AsyncEvent::QpReqErr;  // raised if no receive carries the error
+    };
+    struct PendingNak {
+        bool set = false;
+        bool fatal = false;
+        bool raises = false;  // `event`, when it leaves
+        AsyncEvent event = AsyncEvent::QpReqErr;
+        uint8_t syndrome = 0;
+        uint32_t msn = 0;
+        uint64_t psn = 0;
+        uint64_t mark = 0;  // leaves when this much is placed
+    };
+    enum class Message : uint8_t { None, Send, Write };
+    enum class Gap : uint8_t { None, Sequence, Rnr };
+
+    // The chain: false ends it.
+    bool check_psn(Request& r);
+    bool check_opcode_sequence(const Request& r);
+    bool check_opcode(const Request& r);
+    bool check_resources(Request& r);
+    bool check_length(const Request& r);
+    bool check_key(Request& r);
+    void execute(const Request& r);
+    void reply(const Request& r);
+    void complete(const Request& r);
+
+    void out_of_sequence(uint64_t psn);
+    void duplicate(const Request& r);
+    void duplicate_message(uint64_t psn);
+    void duplicate_read(const Request& r);
+    void duplicate_atomic(const Request& r);
+
+    bool take_receive(Request& r);
+    bool check_send_length(const Request& r);
+    bool check_write_length(const Request& r);
+    bool check_send_key(Request& r);
+    bool check_write_key(Request& r);
+    bool check_read_key(const Request& r);
+    bool check_atomic_key(Request& r);
+    void execute_place(const Request& r, bool takes_receive);
+    void execute_read(const Request& r);
+    void execute_atomic(const Request& r);
+    [[nodiscard]] Blame blame_for(const Request& r, WcStatus status, AsyncEvent event) const;
+
+    // Refuses for good: NAK at `psn`, then ERR. `mark`: what must be placed before the NAK leaves. Returns false.
+    bool refuse(uint64_t psn, wire::NakCode code, const Blame& blame, uint64_t mark);
+    bool refuse(const Request& r, wire::NakCode code, WcStatus status, AsyncEvent event = AsyncEvent::QpReqErr);
+    // Refuses for now: sequence error or RNR at the expected PSN.
+    void ask_again(uint8_t syndrome);
+
+    bool send_answer(Resource& r, TxBudget& budget, TxBatch& batch);
+    bool send_read_packet(Resource& r, uint32_t payload, TxBatch& batch);
+    void answer_failed(Resource& r, uint64_t psn, wire::NakCode code);
+    void send_nak(TxBatch& batch);
+
+    QpContext& ctx_;
+    ReceiveQueue& rq_;
+    ResponderResources resources_;
+    AckPolicy acks_;
+    PendingNak nak_;
+    uint64_t expected_ = 0;  // extended PSN
+    uint32_t msn_ = 0;       // 24 bits
+    bool halted_ = false;
+    bool placement_failed_ = false;
+    // The message that is coming in.
+    Message message_ = Message::None;
+    uint64_t receive_ = 0;   // SEND: its receive WQE
+    uint64_t received_ = 0;  // bytes of it so far
+    uint64_t write_addr_ = 0;
+    uint32_t write_rkey_ = 0;
+    uint32_t write_left_ = 0;   // bytes
+    uint32_t write_total_ = 0;
+    // A gap before the packets that arrive, already NAKed.
+    Gap gap_ = Gap::None;
+    uint64_t gap_trigger_ = 0;  // the packet that showed it
+    uint64_t gap_newest_ = 0;
+};
+
+}  // namespace rocemu::transport

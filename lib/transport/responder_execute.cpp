@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The end of the chain: execute, reply, complete, and the results of what was executed. See responder.h.
+// Read IBTA volume 1, 9.7.4.1.7 (execution order), 9.7.7.1 (MSN), 9.7.5.1.2 (what an ACK promises).
+#include "transport/responder.h"
+
+namespace rocemu::transport {
+
+using wire::Operation;
+
+void Responder::execute(const Request& r) {
+    switch (r.op.operation) {
+        case Operation::Send:
+            execute_place(r, true);
+            received_ += r.payload();
+            break;
+        case Operation::Write:
+            if (r.op.starts_message()) {
+                const wire::Reth reth = r.packet.reth();
+                write_addr_ = reth.va;
+                write_rkey_ = reth.rkey;
+                write_total_ = write_left_ = reth.length;
+                ctx_.count(Counter::rx_write_requests);
+            }
+            execute_place(r, false);
+            write_addr_ += r.payload();
+            write_left_ -= r.payload();
+            break;
+        case Operation::ReadRequest: execute_read(r); break;
+        default: execute_atomic(r); break;
+    }
+}
+
+void Responder::execute_place(const Request& r, bool takes_receive) {
+    if (r.payload() == 0) return;
+    const DmaOp op{r.packet.payload.data(), r.psn, r.receive, 0, 0, static_cast<uint16_t>(r.payload()),
+                   static_cast<uint8_t>(r.segment_count), DmaKind::Place, DmaOwner::Responder, takes_receive};
+    ctx_.dma.push(op, {r.segments.data(), r.segment_count});
+}
+
+// The data is read when the response is built: here the request is only noted.
+void Responder::execute_read(const Request& r) {
+    const wire::Reth reth = r.packet.reth();
+    Resource& res = resources_.add(ctx_.attr.max_dest_rd_atomic);
+    res.first = res.start = res.next = r.psn;
+    res.end = r.psn + packets_of(reth.length, ctx_.mtu);
+    res.addr = reth.va;
+    res.rkey = reth.rkey;
+    res.length = reth.length;
+    res.mark = ctx_.dma.mark();
+    ctx_.count(Counter::rx_read_requests);
+}
+
+void Responder::execute_atomic(const Request& r) {
+    const wire::AtomicEth eth = r.packet.atomic_eth();
+    const bool swaps = r.op.operation == Operation::CompareSwap;
+    Resource& res = resources_.add(ctx_.attr.max_dest_rd_atomic);
+    res.first = res.start = res.next = r.psn;
+    res.end = r.psn + 1;
+    res.atomic = true;
+    res.operands = swaps ? AtomicOperands{eth.compare, eth.swap_or_add} : AtomicOperands{eth.swap_or_add, 0};
+    const DmaOp op{&res.operands, r.psn, resources_.newest_number(), 0, 0, sizeof(uint64_t), 1,
+                   swaps ? DmaKind::CompareSwap : DmaKind::FetchAdd, DmaOwner::Responder, false};
+    res.mark = ctx_.dma.push(op, {r.segments.data(), 1});
+    ctx_.count(Counter::rx_atomic_requests);
+}
+
+// PSN and MSN move on. IBTA 9.7.7.1: the MSN counts a SEND or WRITE with its last packet, a READ or atomic when it is
+// accepted, a repeated request never.
+void Responder::reply(const Request& r) {
+    expected_ = r.psn + 1;
+    if (r.op.ends_message()) {
+        msn_ = (msn_ + 1) & Psn::kMask;
+        message_ = Message::None;
+    } else if (r.op.starts_message()) {
+        message_ = r.op.operation == Operation::Send ? Message::Send : Message::Write;
+    }
+    if (r.op.operation == Operation::ReadRequest || r.op.is_atomic()) {
+        Resource& res = *resources_.at(resources_.newest_number());
+        res.msn = msn_;
+        expected_ = res.end;
+    }
+    // May be acknowledged at once if nothing is being placed, else with the newest placement.
+    if (DmaOp* newest = ctx_.dma.newest()) {
+        newest->ack_packet = expected_ - 1;
+        newest->ack_msn = msn_;
+    } else {
+        acks_.advance({expected_ - 1, msn_});
+    }
+}
+
+void Responder::complete(const Request& r) {
+    if (!r.op.ends_message() || !r.receive_taken) return;
+    ReceiveEntry& e = rq_.ring.at(r.receive);
+    const bool send = r.op.operation == Operation::Send;
+    e.filled = true;
+    e.solicited = r.packet.bth.solicited;
+    e.opcode = send ? WcOpcode::Recv : WcOpcode::RecvRdmaWithImm;
+    e.byte_len = send ? static_cast<uint32_t>(received_) : write_total_;
+    if (r.op.has_immediate()) {
+        e.wc_flags = wc_flags::kWithImm;
+        e.imm_data = __builtin_bswap32(r.packet.immdt().data);  // verbs hands it on in network order
+    }
+    e.dma_mark = ctx_.dma.mark();
+    if (send) ctx_.count(Counter::rx_send_messages);
+}
+
+void Responder::executed(const DmaOp& op, DmaStatus status, uint64_t original) {
+    if (status == DmaStatus::Ok) {
+        if (op.kind == DmaKind::Place) return;
+        if (Resource* res = resources_.at(op.ref)) res->original = original;
+        return;
+    }
+    if (placement_failed_ || !ctx_.can_respond()) return;
+    placement_failed_ = true;
+    // IBTA 9.7.5.2.6: the responder's own trouble is a remote operational error at the PSN of the packet. Nothing after
+    // it has been acknowledged: placed() stands still.
+    Blame blame{op.takes_receive, op.ref, WcStatus::LocProtErr, AsyncEvent::QpFatal};
+    refuse(op.packet, wire::NakCode::RemoteOperationalError, blame, 0);
+}
+
+void Responder::placed(uint64_t psn, uint32_t msn) { acks_.advance({psn, msn}); }
+
+}  // namespace rocemu::transport

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the responder sends: answers to READs and atomics in the order of their requests, then one NAK or ACK. Each
+// answer acknowledges everything before it, so ACKs are needed only at the end. See responder.h.
+// Read IBTA volume 1, 9.7.5.1.2 (coalescing), 9.7.5.1.8 (order of responses), 9.3.5 (AETH).
+//
+// DEVIATION: ACKs always carry credit code 31 (no end-to-end credits), as Linux rxe does; a peer that finds no receive
+// is told by an RNR NAK. IBTA 9.7.7.2 asks for credits from QPs without an SRQ.
+#include "transport/responder.h"
+
+namespace rocemu::transport {
+
+namespace {
+constexpr uint8_t opcode_of(wire::Opcode op) { return static_cast<uint8_t>(op); }
+}  // namespace
+
+bool Responder::poll_transmit(TxBudget& budget, TxBatch& batch) {
+    if (!ctx_.can_respond()) return false;
+    while (Resource* r = resources_.oldest_pending()) {
+        // IBTA 9.7.5.1.8 and our rule of placements: nothing overtakes what came before it.
+        if (ctx_.dma.placed() < r->mark) return false;
+        if (!send_answer(*r, budget, batch)) return true;
+    }
+    if (nak_.set) {
+        if (ctx_.dma.placed() < nak_.mark) return false;
+        if (batch.full()) return true;
+        send_nak(batch);
+        return false;
+    }
+    AckPoint point;
+    while (!batch.full() && acks_.next(point)) {
+        TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAcknowledge), psn_of(point.psn), 0);
+        p.syndrome = wire::Aeth::ack(0).syndrome;
+        p.msn = point.msn;
+        ctx_.count(Counter::acks_sent);
+    }
+    return batch.full();
+}
+
+// False: no room now. A READ is answered in as many turns as it takes.
+bool Responder::send_answer(Resource& r, TxBudget& budget, TxBatch& batch) {
+    while (r.pending()) {
+        const uint32_t payload = r.atomic ? 0 : payload_at(r.length, ctx_.mtu, r.next - r.first);
+        if (batch.full() || batch.segments.room() == 0 || budget.exhausted(payload)) return false;
+        if (r.atomic) {
+            TxPacket& p =
+                add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAtomicAcknowledge), psn_of(r.next), 0);
+            p.syndrome = wire::Aeth::ack(0).syndrome;
+            p.msn = r.msn;
+            p.compare_add = r.original;
+        } else if (!send_read_packet(r, payload, batch)) {
+            return true;
+        }
+        budget.spend(payload);
+        if (++r.next == r.end) {
+            acks_.implied(r.end - 1);
+            resources_.answered(r);
+        }
+    }
+    return true;
+}
+
+bool Responder::send_read_packet(Resource& r, uint32_t payload, TxBatch& batch) {
+    // The key is looked at for each packet: memory deregistered under way must not be read, and the peer is told.
+    memory::Segment s{};
+    if (payload != 0 && ctx_.env.keys.resolve(r.rkey, ctx_.config.pd, r.addr + (r.next - r.first) * ctx_.mtu, payload,
+                                              access_flags::kRemoteRead, s) != memory::KeyStatus::Ok) {
+        answer_failed(r, r.next, wire::NakCode::RemoteAccessError);
+        return false;
+    }
+    const bool first = r.next == r.start;
+    const bool last = r.next + 1 == r.end;
+    using enum wire::Opcode;
+    const wire::Opcode op = first ? (last ? RcReadResponseOnly : RcReadResponseFirst)
+                                  : (last ? RcReadResponseLast : RcReadResponseMiddle);
+    TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(op), psn_of(r.next), payload);
+    p.syndrome = wire::Aeth::ack(0).syndrome;
+    p.msn = r.msn;
+    if (payload != 0) {
+        batch.segments.items[batch.segments.used++] = s;
+        p.seg_count = 1;
+        p.gather_tag = kResponseTag | r.next;
+    }
+    return true;
+}
+
+void Responder::gather_failed(uint64_t psn) {
+    if (Resource* r = resources_.find(psn)) answer_failed(*r, psn, wire::NakCode::RemoteOperationalError);
+}
+
+void Responder::answer_failed(Resource& r, uint64_t psn, wire::NakCode code) {
+    if (!r.replayed) {
+        refuse(psn, code, Blame{false, 0, {}, AsyncEvent::QpAccessErr}, 0);
+        return;
+    }
+    // A repetition: if the peer still waits for it, the NAK ends it there; if it does not (a request duplicated on the
+    // way, memory rightly deregistered since), the NAK lies behind its window and the connection lives on.
+    if (r.pending()) resources_.answered(r);
+    if (!nak_.set) nak_ = {true, false, false, {}, wire::Aeth::nak(0, code).syndrome, msn_, psn, 0};
+}
+
+void Responder::send_nak(TxBatch& batch) {
+    TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAcknowledge), psn_of(nak_.psn), 0);
+    p.syndrome = nak_.syndrome;
+    p.msn = nak_.msn;
+    // A NAK acknowledges what lies before it.
+    acks_.implied(nak_.psn - 1);
+    if (wire::Aeth{nak_.syndrome, 0}.kind() == wire::AethKind::Nak) ctx_.count(Counter::naks_sent);
+    nak_.set = false;
+    if (!nak_.fatal) return;
+    if (nak_.raises) ctx_.raise(nak_.event);
+    ctx_.enter_error();
+}
+
+}  // namespace rocemu::transport

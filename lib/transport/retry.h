@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Retry: when the requester must go back and when it must give up. Holds the ACK timer, the RNR wait, both retry
+// counters and the rule that one loss starts one retry round. Times only; moving the cursor is the caller's.
+// Read IBTA volume 1, 9.7.6.1.3 (local ACK timeout), 9.7.5.2.8 (RNR), 9.9.2.1 (retry counters), 11.2.5.2.
+#pragma once
+
+#include <algorithm>
+
+#include "base/time.h"
+#include "transport/qp_attr.h"
+
+namespace rocemu::transport {
+
+enum class RetryVerdict : uint8_t {
+    Ignore,     // part of a round that is already running
+    GoBack,     // resend from the oldest unacknowledged packet
+    Exhausted,  // the counter was used up
+};
+
+class Retry {
+  public:
+    explicit Retry(const QpAttr& attr) : attr_(attr) {}
+
+    void reset();
+
+    // --- told by the requester and completer ---
+    // `psn` extended. `again`: not its first transmission. `oldest`: it is the oldest unacknowledged packet.
+    void packet_sent(Instant now, uint64_t psn, bool ack_req, bool again, bool oldest);
+    // `una` moved; `outstanding`: something is still unacknowledged.
+    void progress(Instant now, uint64_t una, bool outstanding);
+
+    // --- causes ---
+    RetryVerdict on_timeout();
+    RetryVerdict on_sequence_nak(Instant now);
+    // A response ahead of the expected one; `psn`: where it was.
+    RetryVerdict on_implied_nak(Instant now, uint64_t psn);
+    RetryVerdict on_rnr_nak(Instant now, uint8_t timer_code);
+
+    [[nodiscard]] bool rnr_waiting(Instant now) const { return now < rnr_until_; }
+    [[nodiscard]] bool timed_out(Instant now) const { return now >= ack_deadline_; }
+    [[nodiscard]] Instant deadline() const { return std::min(ack_deadline_, rnr_waits_ ? rnr_until_ : kNever); }
+    // The RNR wait is over and was noticed.
+    void rnr_done() { rnr_waits_ = false; }
+    // Nothing of the QP will be sent any more.
+    void stop();
+
+    // 0: not measured yet.
+    [[nodiscard]] Duration min_rtt() const { return min_rtt_; }
+
+  private:
+    [[nodiscard]] Instant timer_from(Instant now) const;
+    [[nodiscard]] bool same_round(Instant now) const;
+    RetryVerdict spend();
+    void begin_round(uint64_t gap);
+
+    const QpAttr& attr_;
+    uint8_t retries_left_ = 0;
+    uint8_t rnr_left_ = 0;
+    Instant ack_deadline_ = kNever;
+    Instant rnr_until_{0};
+    bool rnr_waits_ = false;
+    // The running round: from going back until una moves.
+    bool round_ = false;
+    Instant resent_at_ = kNever;  // when the oldest packet was sent again
+    uint64_t gap_ = 0;            // newest response seen ahead of the expected one
+    // Round-trip time, from packets sent once.
+    bool sampling_ = false;
+    uint64_t sample_psn_ = 0;
+    Instant sample_at_{0};
+    Duration min_rtt_ = 0;
+};
+
+}  // namespace rocemu::transport

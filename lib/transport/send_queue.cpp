@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See send_queue.h. The acknowledged border: the only place where una moves.
+#include "transport/send_queue.h"
+
+namespace rocemu::transport {
+
+bool SendQueue::acknowledge(uint64_t target) {
+    while (una < target && una_seq != started_seq) {
+        const SendEntry& e = ring.at(una_seq);
+        // IBTA 9.7.5.1.2, 9.7.5.2.4: an acknowledgement of a later PSN does not replace the response data of a READ
+        // or an atomic; it says that they were lost.
+        if (e.wants_data()) break;
+        una = std::min(target, e.end);
+        leave_acknowledged();
+    }
+    if (cur < una) rewind();
+    return una >= target;
+}
+
+void SendQueue::take_response() {
+    ++una;
+    leave_acknowledged();
+    if (cur < una) rewind();
+}
+
+void SendQueue::leave_acknowledged() {
+    const SendEntry& e = ring.at(una_seq);
+    if (una != e.end) return;
+    if (e.wants_data()) --data_requests;
+    // A message that is not sent completely cannot be acknowledged completely: end lies beyond high.
+    ++una_seq;
+}
+
+}  // namespace rocemu::transport
