@@ -46,10 +46,10 @@ ROCEMU_CLMUL_INLINE __m128i fold(__m128i residue, __m128i pair) {
     return _mm_xor_si128(_mm_clmulepi64_si128(residue, pair, 0x00), _mm_clmulepi64_si128(residue, pair, 0x11));
 }
 
-inline constexpr gf2::FoldPair kFold16 = gf2::fold_by(16 * 8);
-inline constexpr gf2::FoldPair kFold32 = gf2::fold_by(32 * 8);
-inline constexpr gf2::FoldPair kFold48 = gf2::fold_by(48 * 8);
-inline constexpr gf2::FoldPair kFold64 = gf2::fold_by(64 * 8);
+inline constexpr gf2::FoldPair kFold16 = gf2::fold_by(16);
+inline constexpr gf2::FoldPair kFold32 = gf2::fold_by(32);
+inline constexpr gf2::FoldPair kFold48 = gf2::fold_by(48);
+inline constexpr gf2::FoldPair kFold64 = gf2::fold_by(64);
 
 // Indices for a byte shuffle, read at an offset: 0x80 gives zero. At 16 + n: shift towards byte 0 by n; at r: keep the
 // first r bytes and move them to the end.

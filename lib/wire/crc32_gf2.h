@@ -41,7 +41,7 @@ constexpr uint64_t folding_constant(uint64_t exponent) {
     return uint64_t{x_to_the(exponent)} << 1;
 }
 
-// Constants that move a 128-bit residue `bits` ahead: the low (earlier) half first.
+// Constants that move a 128-bit residue `bytes` ahead: the low (earlier) half first.
 struct FoldPair {
     uint64_t low;
     uint64_t high;

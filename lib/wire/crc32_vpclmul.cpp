@@ -9,8 +9,8 @@
 namespace rocemu::wire::crc {
 namespace {
 
-constexpr gf2::FoldPair kFold96Bytes = gf2::fold_by(96 * 8);
-constexpr gf2::FoldPair kFold128Bytes = gf2::fold_by(128 * 8);
+constexpr gf2::FoldPair kFold96Bytes = gf2::fold_by(96);
+constexpr gf2::FoldPair kFold128Bytes = gf2::fold_by(128);
 
 template <Mode mode>
 ROCEMU_VPCLMUL_INLINE __m256i load32(const Source& s, size_t offset) {
