@@ -46,8 +46,8 @@ struct FoldPair {
     uint64_t low;
     uint64_t high;
 };
-constexpr FoldPair fold_by(uint64_t bits) {
-    return {folding_constant(bits + 32), folding_constant(bits - 32)};
+constexpr FoldPair fold_by(uint64_t bytes) {
+    return {folding_constant(8 * bytes + 32), folding_constant(8 * bytes - 32)};
 }
 
 // Reflected quotient x^64 / P (33 bits), for the Barrett reduction.

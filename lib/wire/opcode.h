@@ -127,7 +127,8 @@ constexpr OpcodeInfo make_info(const char* name, Transport transport, Operation 
 constexpr std::array<OpcodeInfo, 256> make_opcode_table() {
     std::array<OpcodeInfo, 256> table{};
 #define ROCEMU_X(name, code, text, transport, operation, position, extensions, payload) \
-    table[code] = make_info(text, Transport::transport, Operation::operation, Position::position, extensions, payload);
+    table[code] =                                                                       \
+        make_info(text, Transport::transport, Operation::operation, Position::position, (extensions), payload);
     ROCEMU_OPCODES(ROCEMU_X)
 #undef ROCEMU_X
     return table;
