@@ -120,17 +120,26 @@ def userland(out):
     write(out / "userland.cpio.gz", gzip.compress(image.bytes(), 6, mtime=0))
 
 
-def fetch_kernel(folder):
-    """Downloads the kernel package; its modules and image are unpacked in folder."""
+def kernel_package():
     for meta in KERNELS:
         text = subprocess.run(["apt-cache", "depends", meta], capture_output=True, text=True).stdout
         match = re.search(r"Depends: (linux-image-\S+)", text)
         if match:
+            return match.group(1)
+    return None
+
+
+def fetch_kernel(folder):
+    """Downloads the kernel package; its modules and image are unpacked in folder."""
+    for fresh in (False, True):
+        if fresh:  # apt's lists were empty, or name a version that is no longer there
+            subprocess.run(["apt-get", "-qq", "update"], check=True)
+        name = kernel_package()
+        if name and subprocess.run(["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", name], cwd=folder,
+                                   stdout=subprocess.DEVNULL).returncode == 0:
             break
     else:
-        sys.exit("image.py: apt knows no kernel package (apt-get update?)")
-    subprocess.run(["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", match.group(1)], check=True,
-                   cwd=folder, stdout=subprocess.DEVNULL)
+        sys.exit("image.py: no kernel package to be had")
     package = next(pathlib.Path(folder).glob("*.deb"))
     run("dpkg-deb", "-x", str(package), str(folder))
 
