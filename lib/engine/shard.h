@@ -46,6 +46,7 @@ class Shard {
     ~Shard();
 
     // --- before run(), or any thread where said ---------------------------------------------------------------------
+    // Throws std::invalid_argument if the pool's frames cannot hold a packet of path MTU 4096.
     void add_device(const DeviceSetup& device);
     void run();                  // the loop, until stop(); one thread, becomes the owner
     void stop();                 // any thread
@@ -56,13 +57,16 @@ class Shard {
     bool submit(std::unique_ptr<ShardCall>& call);
     // Control thread only: finished calls run on_control() and are freed; returns how many.
     size_t finish_calls();
-    // Control thread only.
+    // Control thread only. A full `events` means there may be more.
     size_t poll_events(std::span<ShardEvent> events);
-    // eventfd that becomes readable when finish_calls or poll_events has something to do.
+    // eventfd that becomes readable when finish_calls or poll_events has something to do. At each wake-up call
+    // finish_calls first (it clears the eventfd), then poll_events until it returns less than the room given.
     [[nodiscard]] int control_fd() const;
 
     [[nodiscard]] const ShardLoad& load() const;                             // any thread
     [[nodiscard]] const stats::CounterBlock& counters(DeviceId device) const;  // any thread; device exists since start
+    // Any thread. The payload_* counters of this shard: its mover serves all devices.
+    [[nodiscard]] const stats::CounterBlock& payload_counters() const;
 
     // --- for ShardCall::on_shard -----------------------------------------------------------------------------------
     memory::KeyTable& keys();
@@ -77,7 +81,9 @@ class Shard {
     void destroy_cq(CqId cq);
 
     void create_qp(const QpSetup& setup);
-    // 0 or errno as transport::Qp::modify. `route`: the address headers, when mask has kAv (RTR).
+    // 0 or errno as transport::Qp::modify. `route`: the address headers, when mask has kAv (RTR); a UDP source port of 0
+    // is replaced by the one of the flow. EAGAIN (RESET only): payload jobs are out, nothing new is taken; call again
+    // in a later turn, then nothing touches the application's memory any more.
     int modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask, const wire::AddressVector* route,
                   const char** bad_attr, transport::QpAttr* after);
     bool query_qp(uint32_t qpn, transport::QpAttr* attr);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See cq_ring.h.
+#include "engine/cq_ring.h"
+
+#include <atomic>
+
+namespace rocemu::engine {
+
+bool CqRing::write(const transport::Completion& c, uint32_t qpn, uint32_t qp_slot, Instant now) {
+    if (producer_ - consumer_seen_ >= setup_.entries) {
+        // Acquire: the application has read the slots before it released them.
+        consumer_seen_ = setup_.header->consumer.load(std::memory_order_acquire);
+        // Also true for nonsense: the application then only hurts itself.
+        if (producer_ - consumer_seen_ >= setup_.entries) {
+            consumer_seen_ = producer_ - setup_.entries;
+            overflowed_ = true;
+            setup_.header->overflow.store(1, std::memory_order_release);
+            return false;
+        }
+    }
+    if (overflowed_) return false;  // IBTA 10.2.6.2: a CQ that has overrun completes nothing any more
+    abi::Cqe& e = slots_[producer_ & (setup_.entries - 1)];
+    e.wr_id = c.wr_id;
+    e.timestamp_ns = static_cast<uint64_t>(now.ns);
+    e.stage_ref = 0;
+    e.qpn = qpn;
+    e.qp_slot = qp_slot;
+    e.wqe_index = c.index;
+    e.byte_len = c.byte_len;
+    e.imm_data = c.imm_data;
+    e.src_qp = c.src_qp;
+    e.vendor_err = 0;
+    e.wc_flags = static_cast<uint16_t>(c.wc_flags);
+    e.slid = 0;
+    e.pkey_index = 0;
+    e.status = static_cast<uint8_t>(c.status);
+    e.opcode = static_cast<uint8_t>(c.opcode);
+    e.is_recv = c.is_recv ? 1 : 0;
+    e.sl = 0;
+    e.reserved = 0;
+    const uint32_t pass = producer_ / setup_.entries;  // entries is a power of two: wraps together with the index
+    e.phase.store(static_cast<uint8_t>((pass + 1) & 1), std::memory_order_release);
+    ++producer_;
+    // IBTA 11.4.2.2: errors count as solicited.
+    solicited_ |= c.solicited || c.status != WcStatus::Success;
+    return true;
+}
+
+CqRing::Arm CqRing::flush() {
+    setup_.header->producer.store(producer_, std::memory_order_release);
+    // The application arms, fences, and looks for CQEs; we write CQEs, fence, and look at the arm word: one of the two
+    // sees the other.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    const uint32_t armed = setup_.header->armed.load(std::memory_order_relaxed);
+    const bool fulfilled = armed == abi::kArmedAny || (armed == abi::kArmedSolicited && solicited_);
+    solicited_ = false;
+    if (!fulfilled) return Arm::Nothing;
+    return setup_.header->armed.exchange(abi::kDisarmed) == abi::kDisarmed ? Arm::Nothing : Arm::Event;
+}
+
+}  // namespace rocemu::engine

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CqRing: this shard's single-producer ring of a completion queue (abi/queues.h): phase bytes, overflow, arming.
+// Only `header->consumer` and `header->armed` are read from the application, and nothing is indexed with them.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "engine/setup.h"
+#include "transport/io.h"
+
+namespace rocemu::engine {
+
+struct Session;
+
+class CqRing {
+  public:
+    CqRing(const CqSetup& setup, Session& session)
+        : setup_(setup), session_(&session), slots_(reinterpret_cast<abi::Cqe*>(setup.header + 1)) {}
+
+    // Writes one CQE, visible at once. False: it is lost, the ring is full (then broken for good).
+    bool write(const transport::Completion& c, uint32_t qpn, uint32_t qp_slot, Instant now);
+
+    enum class Arm { Nothing, Event };
+    // After a turn's CQEs: publishes the producer index and takes the arm word if this turn's CQEs fulfil it.
+    Arm flush();
+
+    [[nodiscard]] const CqSetup& setup() const { return setup_; }
+    [[nodiscard]] Session& session() const { return *session_; }
+    // Tells the first call after an overflow from the later ones (one IBV_EVENT_CQ_ERR).
+    bool take_overflow() {
+        const bool first = overflowed_ && !overflow_told_;
+        overflow_told_ = overflowed_;
+        return first;
+    }
+
+    // The flusher's: queued for flush(); an event that did not fit into the notifier's ring.
+    CqRing* next_dirty = nullptr;
+    bool dirty = false;
+    bool event_owed = false;
+    bool overflow_owed = false;
+
+  private:
+    CqSetup setup_;
+    Session* session_;
+    abi::Cqe* slots_;
+    uint32_t producer_ = 0;
+    uint32_t consumer_seen_ = 0;
+    bool solicited_ = false;  // among the CQEs since the last flush
+    bool overflowed_ = false;
+    bool overflow_told_ = false;
+};
+
+}  // namespace rocemu::engine

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See device.h.
+#include "engine/device.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace rocemu::engine {
+
+namespace {
+void free_ring(FramePool& pool, FixedRing<Frame>& ring) {
+    for (; !ring.empty(); ring.pop()) pool.free({&ring.front(), 1});
+}
+}  // namespace
+
+Device::Device(const DeviceSetup& s) : setup(s), info(s.port->info()), mtu(info.mtu), cache(*s.pool) {
+    std::copy(std::begin(info.mac), std::end(info.mac), mac.begin());
+}
+
+Device::~Device() {
+    free_ring(*setup.pool, tx);
+    free_ring(*setup.pool, loop);
+}
+
+void Device::send(Frame frame) {
+    counters.add(stats::Counter::tx_packets);
+    counters.add(stats::Counter::tx_bytes, frame.length);
+    if (tap != nullptr) tap->record(TapDirection::Tx, {frame.data, frame.length}, 0);
+    const bool own = !info.receives_own_frames && std::memcmp(frame.data, mac.data(), mac.size()) == 0;
+    (own ? loop : tx).push(frame);
+}
+
+bool Device::flush(Instant now) {
+    bool any = false;
+    std::array<Frame, 64> burst;
+    while (!tx.empty()) {
+        const size_t n = std::min<size_t>(tx.size(), burst.size());
+        for (size_t i = 0; i < n; ++i) burst[i] = tx.at(tx.head() + i);
+        const size_t taken = setup.port->tx_burst(now, {burst.data(), n});
+        for (size_t i = 0; i < taken; ++i) tx.pop();
+        any |= taken != 0;
+        if (taken < n) break;  // the port is full: the rest stays, never spin
+    }
+    return any;
+}
+
+size_t Device::receive(Instant now, std::span<Frame> frames) {
+    size_t n = setup.port->rx_burst(now, frames);
+    for (; n < frames.size() && !loop.empty(); loop.pop()) frames[n++] = loop.front();
+    return n;
+}
+
+void Device::seen(const Frame& frame, wire::DropReason reason) {
+    if (tap != nullptr)
+        tap->record(TapDirection::Rx, {frame.data, frame.length}, static_cast<uint16_t>(reason));
+}
+
+const LocalAddress* Device::find(const wire::Gid& gid) const {
+    const auto it = std::find_if(addresses.begin(), addresses.end(), [&](const auto& a) { return a.gid == gid; });
+    return it == addresses.end() ? nullptr : &*it;
+}
+
+}  // namespace rocemu::engine

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Device: one shard's view of a NIC: its port instance, addresses, counters, and the frames that wait to be sent.
+#pragma once
+
+#include <vector>
+
+#include "base/fixed_ring.h"
+#include "engine/capture_tap.h"
+#include "engine/frame_cache.h"
+#include "engine/setup.h"
+#include "stats/counters.h"
+#include "wire/drop_reason.h"
+#include "wire/mac.h"
+
+namespace rocemu::engine {
+
+struct Device {
+    static constexpr uint32_t kTxFrames = 1024;    // built, not taken by the port yet
+    static constexpr uint32_t kLoopFrames = 1024;  // to our own MAC, where the port does not return them
+
+    explicit Device(const DeviceSetup& s);
+    ~Device();
+
+    // A batch of `frames` fits, whichever way it goes.
+    [[nodiscard]] bool tx_room(uint32_t frames) const {
+        return tx.room() >= frames + reserved && loop.room() >= frames + reserved;
+    }
+    // Takes a finished frame. Precondition: tx_room.
+    void send(Frame frame);
+    // Gives waiting frames to the port; true if it took any.
+    bool flush(Instant now);
+    // Frames for rx: those of the port, then looped ones.
+    size_t receive(Instant now, std::span<Frame> frames);
+
+    // Shows a received frame to the tap; None: it went on.
+    void seen(const Frame& frame, wire::DropReason reason);
+    [[nodiscard]] const LocalAddress* find(const wire::Gid& gid) const;
+
+    DeviceSetup setup;
+    PortInfo info;
+    wire::MacAddress mac{};
+    uint32_t mtu = 0;
+    std::vector<LocalAddress> addresses;
+    stats::CounterBlock counters;
+    FrameCache cache;
+    CaptureTap* tap = nullptr;
+    FixedRing<Frame> tx{kTxFrames};
+    FixedRing<Frame> loop{kLoopFrames};
+    uint32_t reserved = 0;  // frames that are being filled (gathers out) and will come
+};
+
+}  // namespace rocemu::engine

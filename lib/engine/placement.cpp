@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See placement.h.
+#include "engine/placement.h"
+
+#include "base/bytes.h"
+#include "engine/qp_record.h"
+#include "wire/dest_qp.h"
+#include "wire/opcode.h"
+
+namespace rocemu::engine {
+
+using transport::DmaKind;
+using transport::DmaStatus;
+
+namespace {
+
+// A store of up to 8 bytes is one store: nothing to order.
+constexpr uint32_t kOneStore = 8;
+
+bool contains(const Frame& frame, const std::byte* p) { return p >= frame.data && p < frame.data + frame.length; }
+
+// The frame passed the parser: the BTH is where its EtherType says.
+bool ends_write(const Frame& frame) {
+    const std::span<const std::byte> bytes{frame.data, frame.length};
+    const auto& info = wire::opcode_info(wire::dest_opcode_of(bytes));
+    return info.operation == wire::Operation::Write && info.ends_message();
+}
+
+bool in_one_space(const transport::DmaBatch& batch, const transport::DmaRequest& r) {
+    for (uint32_t s = 1; s < r.seg_count; ++s)
+        if (batch.segments.items[r.seg_first + s].space != batch.segments.items[r.seg_first].space) return false;
+    return true;
+}
+
+}  // namespace
+
+Placement::Placement(payload::PayloadMover& mover) : mover_(mover) {
+    for (uint32_t i = 0; i < kJobs; ++i) {
+        jobs_.push_back(std::make_unique<PlaceJob>());
+        release(jobs_.back().get());
+    }
+}
+
+Placement::~Placement() {
+    for (auto& job : jobs_)
+        if (job->frames_held != 0) job->device->cache.free({job->frames.data(), job->frames_held});
+}
+
+PlaceJob* Placement::take() {
+    PlaceJob* job = free_;
+    free_ = job->next;
+    --free_count_;
+    job->next = nullptr;
+    job->cursor = job->run_end = job->frames_held = 0;
+    job->done = false;
+    job->batch.clear();
+    return job;
+}
+
+void Placement::release(PlaceJob* job) {
+    job->frames_held = 0;
+    job->next = free_;
+    free_ = job;
+    ++free_count_;
+}
+
+void Placement::mark_write_ends(PlaceJob& job, std::span<Frame*> frames) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < job.batch.count; ++i) {
+        const auto& r = job.batch.requests[i];
+        job.ends_write[i] = false;
+        if (r.kind != DmaKind::Place) continue;
+        // Requests come in the order of the frames; a source outside (an atomic result of the core) matches none.
+        size_t f = at;
+        while (f < frames.size() && !contains(*frames[f], r.source)) ++f;
+        if (f == frames.size()) continue;
+        at = f;
+        job.ends_write[i] = r.length > kOneStore && ends_write(*frames[f]);
+    }
+}
+
+bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
+    bool any = false;
+    PlaceJob* last = nullptr;
+    for (bool more = true; more && free_count_ > 0;) {
+        PlaceJob* job = take();
+        more = record.qp.poll_dma(job->batch);
+        if (job->batch.count == 0) {
+            release(job);
+            break;
+        }
+        any = true;
+        job->record = &record;
+        job->device = record.device;
+        mark_write_ends(*job, frames);
+        (record.jobs_head == nullptr ? record.jobs_head : record.jobs_tail->next) = job;
+        record.jobs_tail = job;
+        last = job;
+        advance(*job, now);
+        deliver(record, now);
+        if (record.jobs_head == nullptr) last = nullptr;
+    }
+    if (last != nullptr) {
+        // Jobs of this burst are out: the newest one keeps all its frames, as it is the last to end.
+        for (Frame* frame : frames) {
+            last->frames[last->frames_held++] = *frame;
+            frame->data = nullptr;
+        }
+    }
+    return any;
+}
+
+void Placement::advance(PlaceJob& job, Instant now) {
+    while (job.cursor < job.batch.count) {
+        payload::Result result{};
+        if (!start_run(job, now, result)) return;
+        finish_run(job, result);
+    }
+    job.done = true;
+}
+
+// False: a copy is out.
+bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
+    const auto& batch = job.batch;
+    const auto& first = batch.requests[job.cursor];
+    const auto index = static_cast<uint64_t>(&first - batch.requests.data());
+    const uint64_t cookie = kCookieBit | reinterpret_cast<uintptr_t>(&job);
+    result.outcome = payload::Outcome::Done;
+    if (first.kind != DmaKind::Place) {
+        job.run_end = static_cast<uint32_t>(index) + 1;
+        if (first.seg_count != 1) {
+            result.outcome = payload::Outcome::Fault;
+            return true;
+        }
+        const auto& s = batch.segments.items[first.seg_first];
+        const bool swap = first.kind == DmaKind::CompareSwap;
+        const auto outcome =
+            mover_.atomic(s.space, swap, s.va, first.compare_add, first.swap, cookie, now, result);
+        if (outcome == payload::Outcome::Pending) return false;
+        result.outcome = outcome;
+        return true;
+    }
+    uint32_t pieces = 0;
+    memory::SpaceId space = 0;
+    uint32_t i = job.cursor;
+    for (bool stop = false; i < batch.count && !stop; ++i) {
+        const auto& r = batch.requests[i];
+        if (r.kind != DmaKind::Place) break;
+        if (r.seg_count != 0) {
+            const memory::SpaceId mine = batch.segments.items[r.seg_first].space;
+            if (pieces != 0 && (mine != space || pieces + r.seg_count > pieces_.size())) break;
+            if (!in_one_space(batch, r)) {
+                if (i != job.cursor) break;
+                // A request is never split over spaces: MRs of several processes in one receive are refused.
+                job.run_end = i + 1;
+                job.piece_owner[0] = static_cast<uint8_t>(i);
+                result.failed_piece = 0;
+                result.outcome = payload::Outcome::Fault;
+                return true;
+            }
+            space = mine;
+        }
+        const std::byte* source = r.source;
+        for (uint32_t s = 0; s < r.seg_count; ++s) {
+            const auto& segment = batch.segments.items[r.seg_first + s];
+            if (segment.length == 0) continue;
+            job.piece_owner[pieces] = static_cast<uint8_t>(i);
+            pieces_[pieces++] = {const_cast<std::byte*>(source), segment.va, segment.length};
+            source += segment.length;
+        }
+        stop = job.ends_write[i];
+    }
+    job.run_end = i;
+    if (pieces == 0) return true;
+    const auto outcome =
+        mover_.copy(space, payload::Direction::ToSpace, {pieces_.data(), pieces}, cookie, now, result);
+    if (outcome == payload::Outcome::Pending) return false;
+    result.outcome = outcome;
+    return true;
+}
+
+void Placement::finish_run(PlaceJob& job, const payload::Result& result) {
+    const bool ok = result.outcome == payload::Outcome::Done;
+    uint32_t failed = job.run_end;
+    if (!ok) {
+        const bool place = job.batch.requests[job.cursor].kind == DmaKind::Place;
+        failed = place && result.failed_piece < job.piece_owner.size() ? job.piece_owner[result.failed_piece] : job.cursor;
+        if (failed < job.cursor || failed >= job.run_end) failed = job.cursor;
+    }
+    for (uint32_t i = job.cursor; i < failed; ++i) job.status[i] = DmaStatus::Ok;
+    if (ok) job.original[job.cursor] = result.original;
+    if (!ok) job.status[failed] = DmaStatus::Fault;
+    // What stands behind the failed request has not been executed: it is tried by itself. (Requester and responder of
+    // a QP share the order, not the fate.)
+    job.cursor = ok ? job.run_end : failed + 1;
+}
+
+void Placement::deliver(QpRecord& record, Instant now) {
+    while (record.jobs_head != nullptr && record.jobs_head->done) {
+        PlaceJob* job = record.jobs_head;
+        record.jobs_head = job->next;
+        if (record.jobs_head == nullptr) record.jobs_tail = nullptr;
+        for (uint32_t i = 0; i < job->batch.count; ++i) {
+            const auto& r = job->batch.requests[i];
+            record.qp.handle_dma(r.tag, job->status[i], r.kind == DmaKind::Place ? 0 : job->original[i], now);
+        }
+        if (job->frames_held != 0) record.device->cache.free({job->frames.data(), job->frames_held});
+        release(job);
+    }
+}
+
+QpRecord& Placement::handle_result(const payload::Result& result, Instant now) {
+    auto& job = *reinterpret_cast<PlaceJob*>(result.cookie & ~kCookieBit);
+    QpRecord& record = *job.record;
+    finish_run(job, result);
+    advance(job, now);
+    deliver(record, now);
+    return record;
+}
+
+}  // namespace rocemu::engine

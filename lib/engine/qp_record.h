@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// QpRecord: what the engine keeps beside the core's Qp: queues in shared memory, address headers, its places in the
+// shard's lists, and payload jobs that are out.
+#pragma once
+
+#include <cstdint>
+
+#include "base/timing_wheel.h"
+#include "engine/cq_ring.h"
+#include "engine/device.h"
+#include "engine/session.h"
+#include "engine/setup.h"
+#include "transport/qp.h"
+#include "wire/build.h"
+
+namespace rocemu::engine {
+
+struct PlaceJob;
+
+// One direction's queue: our own copy of sizes, our own index. `header->producer` is only ever compared.
+struct QueueReader {
+    QueueView view;
+    uint32_t consumer = 0;
+
+    // WQEs that wait, or kBroken: the producer index is impossible (more than the queue holds).
+    static constexpr uint32_t kBroken = 0xffffffff;
+    [[nodiscard]] uint32_t available() const {
+        if (view.header == nullptr) return 0;
+        const uint32_t n = view.header->producer.load(std::memory_order_acquire) - consumer;
+        return n <= view.entries ? n : kBroken;
+    }
+    [[nodiscard]] const std::byte* slot() const { return view.slots + size_t{consumer & (view.entries - 1)} * view.stride; }
+    void publish() { view.header->consumer.store(consumer, std::memory_order_release); }
+    // RESET: both sides start again at 0 (abi/queues.h).
+    void restart() { consumer = 0; }
+};
+
+struct QpTimer : TimerNode {
+    QpRecord* record = nullptr;
+};
+
+struct QpRecord {
+    QpRecord(const QpSetup& s, transport::Environment env, Device& dev, Session& ses, CqRing& scq, CqRing& rcq)
+        : setup(s), qp(s.config, env), device(&dev), session(&ses), send_cq(&scq), recv_cq(&rcq) {
+        sq.view = s.sq;
+        rq.view = s.rq;
+        qp.user = this;
+        timer.record = this;
+    }
+
+    QpSetup setup;
+    transport::Qp qp;
+    Device* device;
+    Session* session;
+    CqRing* send_cq;
+    CqRing* recv_cq;
+    QueueReader sq, rq;
+
+    // From the address vector (RTR).
+    wire::HeaderTemplate headers;
+    wire::AddressVector route;
+    bool has_route = false;
+    uint16_t ip_id = 0;
+
+    // Membership in the shard's lists.
+    bool active = false;        // in the scheduler's list
+    QpRecord* next_active = nullptr;
+    bool touched = false;       // got a packet in the burst that is being handled
+    QpRecord* next_touched = nullptr;
+    uint32_t burst_first = 0, burst_last = 0;  // its frames in that burst (see Receiver)
+    QpTimer timer;
+
+    // Payload jobs.
+    bool gathering = false;          // a gather is out: not polled for packets until it has ended
+    PlaceJob* jobs_head = nullptr;   // placements out, oldest first
+    PlaceJob* jobs_tail = nullptr;
+
+    bool dying = false;    // destroy_qp was called: in no table any more
+    bool quiesced = false; // RESET waits for payload jobs: nothing new is taken
+    bool broken = false;   // its queues in shared memory are nonsense
+
+    [[nodiscard]] bool jobs_out() const { return gathering || jobs_head != nullptr; }
+};
+
+}  // namespace rocemu::engine

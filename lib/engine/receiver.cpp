@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See receiver.h.
+#include "engine/receiver.h"
+
+#include <algorithm>
+
+#include "engine/neighbour_rx.h"
+#include "engine/qp_record.h"
+#include "engine/rq_reader.h"
+#include "wire/icrc.h"
+
+namespace rocemu::engine {
+
+using stats::Counter;
+using wire::DropReason;
+
+namespace {
+
+Counter counter_of(DropReason reason) {
+    switch (reason) {
+        case DropReason::PkeyMismatch: return Counter::rx_no_pkey_match;
+        case DropReason::IcrcMismatch: return Counter::rx_icrc_encapsulated;
+        case DropReason::NotOurMac:
+        case DropReason::NoHandler: return Counter::rx_other;
+        case DropReason::UnknownQp:
+        case DropReason::QpTransport: return Counter::rx_unknown_qp;
+        case DropReason::QpState: return Counter::rx_dropped_in_state;
+        case DropReason::QpNetwork:
+        case DropReason::QpSource:
+        case DropReason::NotOurGid: return Counter::rx_wrong_peer;
+        default: return Counter::rx_malformed;
+    }
+}
+
+bool transport_fits(QpType type, const wire::OpcodeInfo& op) {
+    switch (op.transport) {
+        case wire::Transport::Rc: return type == QpType::Rc;
+        case wire::Transport::Uc: return type == QpType::Uc;
+        case wire::Transport::Ud: return type == QpType::Ud;
+        case wire::Transport::Xrc: return type == QpType::XrcSend || type == QpType::XrcRecv;
+        case wire::Transport::Cnp: return true;
+    }
+    return false;
+}
+
+void prefetch(const Frame& frame) {
+    __builtin_prefetch(frame.data);
+    __builtin_prefetch(frame.data + 64);
+}
+
+}  // namespace
+
+void Receiver::drop(Device& device, const Frame& frame, DropReason reason) {
+    device.counters.add(counter_of(reason));
+    device.seen(frame, reason);
+}
+
+QpRecord* Receiver::find_qp(const Device& device, const wire::PacketView& packet, DropReason& reason) const {
+    QpRecord* record = qps_.find(packet.bth.dest_qp);
+    if (record == nullptr || record->device != &device) {
+        reason = DropReason::UnknownQp;
+        return nullptr;
+    }
+    if (!transport_fits(record->setup.config.type, *packet.op)) {
+        reason = DropReason::QpTransport;
+        return nullptr;
+    }
+    // IBTA 10.3.1: packets are accepted from RTR on; the route is set by that transition.
+    if (!record->has_route || record->quiesced) {
+        reason = DropReason::QpState;
+        return nullptr;
+    }
+    // IBTA 9.6.1.2, A17.4.2: a connected QP takes packets of its peer only, on its own addresses.
+    if (packet.network != record->route.network) {
+        reason = DropReason::QpNetwork;
+    } else if (packet.dst_gid != record->route.src_gid) {
+        reason = DropReason::NotOurGid;
+    } else if (packet.src_gid != record->route.dst_gid) {
+        reason = DropReason::QpSource;
+    } else {
+        return record;
+    }
+    return nullptr;
+}
+
+void Receiver::touch(QpRecord& record, uint32_t frame) {
+    next_of_qp_[frame] = kBurst;
+    if (record.touched) {
+        next_of_qp_[record.burst_last] = frame;
+    } else {
+        record.touched = true;
+        record.next_touched = touched_;
+        touched_ = &record;
+        record.burst_first = frame;
+    }
+    record.burst_last = frame;
+}
+
+void Receiver::handle(Device& device, uint32_t i, Instant now) {
+    const Frame& frame = frames_[i];
+    const std::span<const std::byte> bytes{frame.data, frame.length};
+    const wire::ParseResult parsed = wire::parse_frame(bytes, view_);
+    if (parsed.kind == wire::ParseResult::Kind::NotRoce) {
+        const bool taken = handle_neighbour_frame(device, bytes, notifier_);
+        // Foreign traffic of a shared interface is counted, not captured.
+        if (!taken) return device.counters.add(Counter::rx_other);
+        return device.seen(frame, DropReason::None);
+    }
+    if (!parsed.ok()) return drop(device, frame, parsed.reason);
+    if (view_.dst_mac != device.mac) return drop(device, frame, DropReason::NotOurMac);
+    // IBTA 9.6.1.1 and A17.3.3: nothing of a packet counts before its ICRC is right.
+    if (!wire::icrc_matches(view_)) {
+        if (icrc_check_) return drop(device, frame, DropReason::IcrcMismatch);
+        device.counters.add(Counter::rx_icrc_encapsulated);
+    }
+    DropReason reason = DropReason::None;
+    QpRecord* record = find_qp(device, view_, reason);
+    if (record == nullptr) return drop(device, frame, reason);
+    device.counters.add(Counter::rx_packets);
+    device.counters.add(Counter::rx_bytes, frame.length);
+    device.seen(frame, DropReason::None);
+    touch(*record, i);
+    if (view_.op->transport == wire::Transport::Cnp) return record->qp.handle_cnp(now);
+    // A broken receive queue reads as an empty one; the scheduler ends the QP at its next turn.
+    if (view_.op->consumes_receive()) top_up_if_low(*record);
+    record->qp.handle_packet(view_, now);
+}
+
+bool Receiver::run(Device& device, Instant now) {
+    if (placement_.free_jobs() < kJobsPerBurst) return false;  // back-pressure: payload access is behind
+    const auto n = static_cast<uint32_t>(device.receive(now, frames_));
+    if (n == 0) return false;
+    for (uint32_t i = 0; i < std::min(n, 4u); ++i) prefetch(frames_[i]);
+    for (uint32_t i = 0; i < n; ++i) {
+        if (i + 4 < n) prefetch(frames_[i + 4]);
+        handle(device, i, now);
+    }
+    std::array<Frame*, kBurst> of_qp;
+    while (touched_ != nullptr) {
+        QpRecord& record = *touched_;
+        touched_ = record.next_touched;
+        record.touched = false;
+        uint32_t count = 0;
+        for (uint32_t f = record.burst_first; f != kBurst; f = next_of_qp_[f]) of_qp[count++] = &frames_[f];
+        placement_.run(record, {of_qp.data(), count}, now);
+        scheduler_.activate(record);
+    }
+    // The rest is done with: those whose placement is still out were taken.
+    uint32_t rest = 0;
+    for (uint32_t i = 0; i < n; ++i)
+        if (frames_[i].data != nullptr) frames_[rest++] = frames_[i];
+    device.cache.free({frames_.data(), rest});
+    return true;
+}
+
+}  // namespace rocemu::engine

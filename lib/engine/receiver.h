@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receiver: a burst of received frames from the port to the core: parse, ICRC, destination QP, addresses, then the
+// placements of each QP that got packets. Every frame that goes no further has a drop reason, which is counted and seen
+// by the capture tap. Read IBTA volume 1, 9.6 (packet validation), annex A17.4.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "engine/device.h"
+#include "engine/placement.h"
+#include "engine/qpn_table.h"
+#include "engine/scheduler.h"
+#include "wire/parse.h"
+
+namespace rocemu::engine {
+
+class Receiver {
+  public:
+    static constexpr uint32_t kBurst = 64;
+    static_assert(kBurst <= PlaceJob::kFrames);
+    // Placement jobs a burst may take: one a QP, and one more per 8 packets with the most SGEs.
+    static constexpr uint32_t kJobsPerBurst = kBurst + kBurst / 8;
+    static_assert(kJobsPerBurst <= Placement::kJobs);
+
+    Receiver(const QpnTable& qps, Placement& placement, Scheduler& scheduler, Notifier& notifier, bool icrc_check)
+        : qps_(qps), placement_(placement), scheduler_(scheduler), notifier_(notifier), icrc_check_(icrc_check) {}
+
+    // One burst of the device. True if there were frames.
+    bool run(Device& device, Instant now);
+
+  private:
+    void handle(Device& device, uint32_t i, Instant now);
+    void drop(Device& device, const Frame& frame, wire::DropReason reason);
+    // Who it is for, or nullptr and the reason.
+    QpRecord* find_qp(const Device& device, const wire::PacketView& packet, wire::DropReason& reason) const;
+    void touch(QpRecord& record, uint32_t frame);
+
+    const QpnTable& qps_;
+    Placement& placement_;
+    Scheduler& scheduler_;
+    Notifier& notifier_;
+    bool icrc_check_;
+    QpRecord* touched_ = nullptr;
+    std::array<Frame, kBurst> frames_;
+    std::array<uint32_t, kBurst> next_of_qp_{};  // chain of the frames of one QP
+    wire::PacketView view_;
+};
+
+}  // namespace rocemu::engine

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RqReader: receive WQEs from shared memory into the core, before a packet needs one. Copied once, checked on the copy.
+#pragma once
+
+#include <cstdint>
+
+namespace rocemu::engine {
+
+struct QpRecord;
+
+// Fills the core's window. False: the producer index is impossible.
+bool top_up_receives(QpRecord& record);
+
+// Before each packet that takes a receive. Looks at the application's producer index (a cache line that it writes) only
+// when less than half of the window is left.
+bool top_up_if_low(QpRecord& record);
+
+}  // namespace rocemu::engine

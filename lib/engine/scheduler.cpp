@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See scheduler.h.
+#include "engine/scheduler.h"
+
+#include <algorithm>
+
+#include "engine/qp_record.h"
+#include "engine/rq_reader.h"
+#include "engine/sq_reader.h"
+
+namespace rocemu::engine {
+
+namespace {
+
+// IBTA 10.3.1: from RTS on send WQEs are looked at (SQD holds them back, SQE and ERR flush them).
+bool takes_sends(QpState state) {
+    return state == QpState::Rts || state == QpState::Sqd || state == QpState::Sqe || state == QpState::Err;
+}
+
+}  // namespace
+
+void Scheduler::activate(QpRecord& record) {
+    if (record.active || record.dying) return;
+    record.active = true;
+    record.next_active = nullptr;
+    (head_ == nullptr ? head_ : tail_->next_active) = &record;
+    tail_ = &record;
+}
+
+void Scheduler::forget(QpRecord& record) {
+    wheel_.cancel(record.timer);
+    if (!record.active) return;
+    QpRecord* previous = nullptr;
+    for (QpRecord* r = head_; r != &record; r = r->next_active) previous = r;
+    (previous == nullptr ? head_ : previous->next_active) = record.next_active;
+    if (tail_ == &record) tail_ = previous;
+    record.active = false;
+}
+
+bool Scheduler::run(Instant now) {
+    if (head_ == nullptr) return false;
+    bool any = false;
+    QpRecord* const last = tail_;  // who is appended meanwhile has its turn in the next loop
+    for (uint32_t turns = 0; head_ != nullptr && turns < kTurnsPerLoop; ++turns) {
+        QpRecord& record = *head_;
+        head_ = record.next_active;
+        if (head_ == nullptr) tail_ = nullptr;
+        record.active = false;
+        any |= serve(record, now);
+        if (&record == last) break;
+    }
+    return any;
+}
+
+bool Scheduler::expire(Instant now) {
+    return wheel_.expire(now, kTimersPerTurn,
+                         [&](TimerNode& node) { activate(*static_cast<QpTimer&>(node).record); }) != 0;
+}
+
+bool Scheduler::fetch(QpRecord& record, Instant now, bool& more) {
+    if (record.broken) return false;
+    const QpState state = record.qp.state();
+    bool broken = false;
+    bool any = false;
+    if (takes_sends(state)) {
+        const FetchResult f = fetch_sends(record, kFetchPerTurn, now);
+        broken |= f.broken;
+        any |= f.fetched != 0;
+        more |= f.more && record.qp.send_room() != 0;
+    }
+    if (state == QpState::Err) {
+        const uint32_t before = record.rq.consumer;
+        broken |= !top_up_receives(record);
+        any |= record.rq.consumer != before;
+        more |= record.rq.consumer != before;
+    }
+    if (broken) {
+        // The application wrote nonsense: its QP ends, with what it had in flight.
+        record.broken = true;
+        transport::QpAttr attr;
+        attr.state = QpState::Err;
+        record.qp.modify(attr, qp_attr_mask::kState, now);
+        completions_.raise(record, AsyncEvent::QpFatal);
+        any = true;
+    }
+    return any;
+}
+
+bool Scheduler::serve(QpRecord& record, Instant now) {
+    if (record.dying || record.quiesced) return false;
+    bool more = false;
+    // The core may have moved its deadline since the timer was set: it is not moved for each ACK, only looked at again.
+    if (record.qp.next_deadline() <= now) record.qp.handle_timeout(now);
+    bool any = fetch(record, now, more);
+    if (placement_.free_jobs() != 0) any |= placement_.run(record, {}, now);
+    if (record.has_route && !record.gathering) {
+        if (transmitter_.ready(record)) {
+            const auto sent = transmitter_.run(record, config_.qp_turn_bytes, now);
+            any |= sent.packets != 0;
+            more |= sent.more;
+        } else {
+            more = true;  // the device is backed up: stay in the list
+        }
+    }
+    any |= completions_.collect(record, now);
+    // Completions make room for WQEs that wait in the queue.
+    if (any && !record.broken && takes_sends(record.qp.state()) && record.sq.available() != 0 &&
+        record.qp.send_room() != 0)
+        more = true;
+    arm(record, now);
+    if (more) activate(record);
+    return any;
+}
+
+void Scheduler::arm(QpRecord& record, Instant now) {
+    Instant when = record.qp.next_deadline();
+    if (record.qp.state() == QpState::Err && !record.broken) when = std::min(when, now + kErrorLook);
+    if (when == kNever) return wheel_.cancel(record.timer);
+    if (when <= now) {
+        // Due already (for example: more to send than a batch held): the next loop.
+        wheel_.cancel(record.timer);
+        return activate(record);
+    }
+    // An armed timer that fires earlier is left alone: it looks again when it fires.
+    if (record.timer.armed() && record.timer.when <= when) return;
+    wheel_.set(record.timer, when);
+}
+
+}  // namespace rocemu::engine

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Scheduler: the list of QPs that have something to do, and one QP's turn: fetch WQEs, send within a budget, deliver
+// completions, arm its timer. Round robin; a QP with more to do goes to the end of the list, so a 2 GiB message or a
+// flush of 16k WQEs is many turns and delays nobody.
+#pragma once
+
+#include <cstdint>
+
+#include "base/timing_wheel.h"
+#include "engine/completions.h"
+#include "engine/placement.h"
+#include "engine/shard.h"
+#include "engine/transmitter.h"
+
+namespace rocemu::engine {
+
+class Scheduler {
+  public:
+    Scheduler(const ShardConfig& config, Placement& placement, Transmitter& transmitter, Completions& completions)
+        : config_(config), placement_(placement), transmitter_(transmitter), completions_(completions) {}
+
+    void activate(QpRecord& record);
+    // One turn for each QP in the list now, at most kTurnsPerLoop. True if any of them did something.
+    bool run(Instant now);
+    // True if timers fired.
+    bool expire(Instant now);
+    [[nodiscard]] bool idle() const { return head_ == nullptr; }
+    [[nodiscard]] Instant next_deadline() const { return wheel_.next_deadline(); }
+    void forget(QpRecord& record);
+
+  private:
+    static constexpr uint32_t kTurnsPerLoop = 256;
+    static constexpr uint32_t kFetchPerTurn = 64;
+    static constexpr uint32_t kTimersPerTurn = 256;
+    // QPs in the error state flush whatever is posted, also receives, for which no doorbell is promised.
+    static constexpr Duration kErrorLook = 20 * kMillisecond;
+
+    bool serve(QpRecord& record, Instant now);
+    bool fetch(QpRecord& record, Instant now, bool& more);
+    void arm(QpRecord& record, Instant now);
+
+    ShardConfig config_;
+    Placement& placement_;
+    Transmitter& transmitter_;
+    Completions& completions_;
+    QpRecord* head_ = nullptr;
+    QpRecord* tail_ = nullptr;
+    TimingWheel wheel_;
+};
+
+}  // namespace rocemu::engine

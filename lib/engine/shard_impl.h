@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shard::Impl: everything a shard owns, in the order in which it may be torn down (last member first).
+#pragma once
+
+#include <cassert>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/completions.h"
+#include "engine/mailbox.h"
+#include "engine/placement.h"
+#include "engine/qp_record.h"
+#include "engine/qpn_table.h"
+#include "engine/receiver.h"
+#include "engine/scheduler.h"
+#include "engine/shard.h"
+#include "engine/transmitter.h"
+#include "engine/waiter.h"
+
+namespace rocemu::engine {
+
+struct Shard::Impl {
+    explicit Impl(const ShardConfig& c);
+    ~Impl();
+
+    // One turn, in the order of docs/architecture.md ("loop of a shard").
+    bool turn(Shard& shard, Instant t);
+    bool receive();
+    bool scan_doorbells();
+    bool collect_payload();
+    bool flush_ports();
+
+    // Sleeping.
+    [[nodiscard]] bool may_sleep() const;
+    void sleep();
+    [[nodiscard]] Instant next_deadline() const;
+
+    Device& device(DeviceId id);
+    // Leaves all tables and lists.
+    void detach(QpRecord& record);
+
+    ShardConfig config;
+    Instant now;
+    std::atomic<bool> stop{false};
+    std::thread::id owner;  // set by run()
+    Notifier notifier;
+    Mailbox mailbox{notifier};
+    Waiter waiter;
+    ShardLoad load;
+    stats::CounterBlock payload_counters;
+    memory::KeyTable keys;
+    std::vector<std::unique_ptr<Device>> devices;
+    payload::PayloadMover mover{payload_counters};
+    Placement placement{mover};
+    Transmitter transmitter{mover};
+    Completions completions{notifier};
+    Scheduler scheduler;
+    QpnTable live;  // QPs that packets and doorbells reach
+    Receiver receiver;
+    std::unordered_map<SessionId, std::unique_ptr<Session>> sessions;
+    std::vector<Session*> session_list;
+    size_t next_session = 0;  // with whom the next scan begins
+    std::unordered_map<CqId, std::unique_ptr<CqRing>> cqs;
+    std::unordered_map<uint32_t, std::unique_ptr<QpRecord>> records;  // by QPN, the dying ones too
+};
+
+}  // namespace rocemu::engine

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Commands of control: sessions, completion queues, QPs, addresses. They run in ShardCall::on_shard, between the steps
+// of a turn; here alone the shard allocates.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "engine/shard_impl.h"
+#include "wire/udp.h"
+
+namespace rocemu::engine {
+
+memory::KeyTable& Shard::keys() { return impl_->keys; }
+
+void Shard::set_addresses(DeviceId device, std::span<const LocalAddress> addresses, uint32_t mtu) {
+    Device& d = impl_->device(device);
+    d.addresses.assign(addresses.begin(), addresses.end());
+    d.mtu = mtu;
+}
+
+void Shard::send_raw(DeviceId device, std::span<const std::byte> bytes) {
+    Device& d = impl_->device(device);
+    if (!d.tx_room(1) || !d.cache.reserve(1)) return;
+    Frame frame = d.cache.take();
+    if (bytes.size() > frame.room) return d.cache.give_back(frame);
+    std::memcpy(frame.data, bytes.data(), bytes.size());
+    frame.length = static_cast<uint32_t>(bytes.size());
+    d.send(frame);
+}
+
+void Shard::set_tap(DeviceId device, CaptureTap* tap) { impl_->device(device).tap = tap; }
+
+void Shard::add_session(const SessionSetup& setup) {
+    auto& session = impl_->sessions[setup.id];
+    session = std::make_unique<Session>(setup);
+    impl_->session_list.push_back(session.get());
+    impl_->waiter.watch(setup.wake_fd);
+    impl_->mover.add_space(setup.space);
+}
+
+bool Shard::remove_session(SessionId id) {
+    const auto it = impl_->sessions.find(id);
+    if (it == impl_->sessions.end()) return true;
+    Session& session = *it->second;
+    assert(session.qps == 0 && session.cqs == 0);
+    // Other sessions' QPs may have jobs in its memory: they end as faults.
+    impl_->mover.remove_space(id);
+    impl_->waiter.unwatch(session.setup.wake_fd);
+    std::erase(impl_->session_list, &session);
+    impl_->sessions.erase(it);
+    return true;
+}
+
+void Shard::create_cq(const CqSetup& setup) {
+    Session& session = *impl_->sessions.at(setup.session);
+    impl_->cqs[setup.id] = std::make_unique<CqRing>(setup, session);
+    ++session.cqs;
+}
+
+void Shard::destroy_cq(CqId id) {
+    const auto it = impl_->cqs.find(id);
+    if (it == impl_->cqs.end()) return;
+    impl_->completions.forget(*it->second);
+    --it->second->session().cqs;
+    impl_->cqs.erase(it);
+}
+
+void Shard::create_qp(const QpSetup& setup) {
+    Session& session = *impl_->sessions.at(setup.session);
+    Device& device = impl_->device(setup.device);
+    auto record = std::make_unique<QpRecord>(setup, transport::Environment{impl_->keys, device.counters}, device,
+                                             session, *impl_->cqs.at(setup.send_cq), *impl_->cqs.at(setup.recv_cq));
+    if (session.by_slot.size() <= setup.slot)
+        session.by_slot.resize(std::min<size_t>((size_t{setup.slot} + 64) / 64 * 64, abi::kMaxQpsPerSession));
+    session.by_slot.at(setup.slot) = record.get();
+    ++session.qps;
+    impl_->live.insert(setup.config.qpn, record.get());
+    impl_->records[setup.config.qpn] = std::move(record);
+    impl_->load.qps.store(impl_->records.size(), std::memory_order_relaxed);
+}
+
+int Shard::modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask, const wire::AddressVector* route,
+                     const char** bad_attr, transport::QpAttr* after) {
+    QpRecord* record = impl_->live.find(qpn);
+    if (record == nullptr) return ENOENT;
+    const bool reset = (mask & qp_attr_mask::kState) && attr.state == QpState::Reset;
+    if (reset && record->jobs_out()) {
+        record->quiesced = true;
+        return EAGAIN;
+    }
+    const int error = record->qp.modify(attr, mask, impl_->now, bad_attr);
+    if (after != nullptr) record->qp.query(*after);
+    if (error != 0) return error;
+    if (reset) {
+        record->quiesced = false;
+        record->broken = false;
+        record->has_route = false;
+        record->sq.restart();
+        record->rq.restart();
+    }
+    if ((mask & qp_attr_mask::kAv) && route != nullptr) {
+        record->route = *route;
+        if (record->route.udp_source_port == 0)
+            record->route.udp_source_port =
+                wire::udp_source_port(route->flow_label, qpn, record->qp.attr().dest_qpn);
+        record->headers = wire::HeaderTemplate(record->route);
+        record->has_route = true;
+    }
+    impl_->scheduler.activate(*record);
+    return 0;
+}
+
+bool Shard::query_qp(uint32_t qpn, transport::QpAttr* attr) {
+    QpRecord* record = impl_->live.find(qpn);
+    if (record == nullptr) return false;
+    record->qp.query(*attr);
+    return true;
+}
+
+void Shard::Impl::detach(QpRecord& record) {
+    record.dying = true;
+    live.erase(record.setup.config.qpn);
+    record.session->by_slot[record.setup.slot] = nullptr;
+    scheduler.forget(record);
+}
+
+bool Shard::destroy_qp(uint32_t qpn) {
+    const auto it = impl_->records.find(qpn);
+    if (it == impl_->records.end()) return true;
+    QpRecord& record = *it->second;
+    if (!record.dying) impl_->detach(record);
+    if (record.jobs_out()) return false;
+    --record.session->qps;
+    impl_->records.erase(it);
+    impl_->load.qps.store(impl_->records.size(), std::memory_order_relaxed);
+    return true;
+}
+
+}  // namespace rocemu::engine

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See transmitter.h.
+#include "engine/transmitter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/qp_record.h"
+#include "wire/icrc.h"
+
+namespace rocemu::engine {
+
+namespace {
+
+wire::ExtHeaders ext_of(const transport::TxPacket& p) {
+    wire::ExtHeaders e;
+    e.reth = {p.remote_addr, p.rkey, p.dma_len};
+    e.aeth = {p.syndrome, p.msn};
+    // The application's immediate is four raw bytes in network order; ImmDt is a number.
+    e.immdt.data = __builtin_bswap32(p.imm_data);
+    e.ieth.rkey = p.imm_data;
+    e.atomic_eth = {p.remote_addr, p.rkey, p.swap, p.compare_add};
+    e.atomic_ack_eth.original = p.compare_add;
+    return e;
+}
+
+// Pad bytes and ICRC behind headers and payload; `state` has seen everything up to the end of the payload.
+void close_frame(TxJob::Build& b, uint32_t state) {
+    const uint8_t pad = wire::pad_count_of(b.payload);
+    std::byte* p = b.frame.data + b.header + b.payload;
+    if (pad != 0) {
+        std::memset(p, 0, pad);
+        state = wire::crc32_update(state, p, pad);
+    }
+    wire::store_icrc(p + pad, wire::icrc_finish(state));
+    b.frame.length = static_cast<uint32_t>(b.header + b.payload + pad + wire::kIcrcSize);
+    b.finished = true;
+}
+
+uint32_t header_state(const TxJob::Build& b, wire::NetworkType network) {
+    return wire::icrc_header_part({b.frame.data + b.l3, size_t{b.header} - b.l3}, network);
+}
+
+}  // namespace
+
+Transmitter::Transmitter(payload::PayloadMover& mover)
+    : mover_(mover), batch_(std::make_unique<transport::TxBatch>()) {
+    for (uint32_t i = 0; i < kJobs; ++i) {
+        jobs_.push_back(std::make_unique<TxJob>());
+        jobs_.back()->next_free = free_;
+        free_ = jobs_.back().get();
+    }
+}
+
+Transmitter::~Transmitter() {
+    for (auto& job : jobs_)
+        for (uint32_t i = 0; job->record != nullptr && i < job->builds_used; ++i)
+            job->device->cache.give_back(job->builds[i].frame);
+}
+
+bool Transmitter::ready(QpRecord& record) {
+    return free_ != nullptr && record.device->tx_room(transport::kTxBatchPackets) &&
+           record.device->cache.reserve(transport::kTxBatchPackets);
+}
+
+void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
+    QpRecord& record = *job.record;
+    TxJob::Build& b = job.builds[job.builds_used];
+    b = {};
+    b.frame = record.device->cache.take();
+    b.payload = packet.payload_len;
+    b.gather_tag = packet.gather_tag;
+    wire::Bth bth;
+    bth.opcode = packet.opcode;
+    bth.solicited = packet.solicited;
+    bth.dest_qp = record.qp.attr().dest_qpn;
+    bth.ack_req = packet.ack_req;
+    bth.psn = packet.psn.value();
+    b.header = static_cast<uint16_t>(
+        record.headers.build(b.frame.data, bth, ext_of(packet), packet.payload_len, record.ip_id++));
+    b.l3 = static_cast<uint16_t>(record.headers.l3_offset());
+    if (packet.payload_len == 0) {
+        close_frame(b, header_state(b, record.headers.network()));
+    } else if (packet.mapped != nullptr) {
+        // The application may change its slot meanwhile: what is summed is what is sent.
+        const uint32_t state = wire::crc32_copy(header_state(b, record.headers.network()), b.frame.data + b.header,
+                                                packet.mapped, packet.payload_len);
+        record.device->counters.add(stats::Counter::payload_mapped_bytes, packet.payload_len);
+        close_frame(b, state);
+    } else {
+        std::byte* local = b.frame.data + b.header;
+        for (uint32_t s = 0; s < packet.seg_count; ++s) {
+            const auto& segment = batch_->segments.items[packet.seg_first + s];
+            if (segment.length == 0) continue;
+            job.pieces[job.pieces_used] = {local, segment.va, segment.length};
+            job.spaces[job.pieces_used] = segment.space;
+            job.owner[job.pieces_used++] = static_cast<uint8_t>(job.builds_used);
+            local += segment.length;
+        }
+    }
+    ++job.builds_used;
+}
+
+Transmitter::Outcome Transmitter::run(QpRecord& record, uint32_t budget_bytes, Instant now) {
+    Outcome outcome;
+    batch_->clear();
+    outcome.more = record.qp.poll_transmit(now, budget_bytes, *batch_);
+    outcome.packets = batch_->count;
+    if (batch_->count == 0) return outcome;
+    TxJob& job = *free_;
+    free_ = job.next_free;
+    job.record = &record;
+    job.device = record.device;
+    job.builds_used = job.pieces_used = job.run_first = job.run_end = 0;
+    for (uint32_t i = 0; i < batch_->count; ++i) build(job, batch_->packets[i]);
+    record.gathering = true;
+    record.device->reserved += job.builds_used;
+    advance(job, now);
+    return outcome;
+}
+
+bool Transmitter::start_run(TxJob& job, Instant now, payload::Result& result) {
+    const memory::SpaceId space = job.spaces[job.run_first];
+    job.run_end = job.run_first + 1;
+    while (job.run_end < job.pieces_used && job.spaces[job.run_end] == space) ++job.run_end;
+    const std::span<const payload::Piece> pieces{job.pieces.data() + job.run_first, job.run_end - job.run_first};
+    const auto outcome = mover_.copy(space, payload::Direction::FromSpace, pieces, reinterpret_cast<uintptr_t>(&job),
+                                     now, result);
+    result.outcome = outcome;
+    return outcome != payload::Outcome::Pending;
+}
+
+void Transmitter::advance(TxJob& job, Instant now) {
+    while (job.run_first < job.pieces_used) {
+        payload::Result result{};
+        if (!start_run(job, now, result)) return;
+        if (result.outcome != payload::Outcome::Done) {
+            const uint32_t piece = std::min(job.run_first + result.failed_piece, job.run_end - 1);
+            finish(job, job.owner[piece], now);
+            return;
+        }
+        job.run_first = job.run_end;
+    }
+    finish(job, job.builds_used, now);
+}
+
+void Transmitter::finish(TxJob& job, uint32_t good, Instant now) {
+    QpRecord& record = *job.record;
+    record.device->reserved -= job.builds_used;
+    if (record.dying) good = 0;
+    for (uint32_t i = 0; i < good; ++i) {
+        TxJob::Build& b = job.builds[i];
+        if (!b.finished)
+            close_frame(b, wire::crc32_update(header_state(b, record.headers.network()), b.frame.data + b.header,
+                                              b.payload));
+        record.device->send(b.frame);
+    }
+    for (uint32_t i = good; i < job.builds_used; ++i) record.device->cache.give_back(job.builds[i].frame);
+    const bool failed = good < job.builds_used && !record.dying;
+    const uint64_t tag = failed ? job.builds[good].gather_tag : 0;
+    record.gathering = false;
+    job.record = nullptr;
+    job.next_free = free_;
+    free_ = &job;
+    if (failed) record.qp.handle_gather_failed(tag, now);
+}
+
+QpRecord& Transmitter::handle_result(const payload::Result& result, Instant now) {
+    TxJob& job = *reinterpret_cast<TxJob*>(result.cookie);
+    QpRecord& record = *job.record;
+    if (result.outcome != payload::Outcome::Done) {
+        const uint32_t piece = std::min(job.run_first + result.failed_piece, job.run_end - 1);
+        finish(job, job.owner[piece], now);
+    } else {
+        job.run_first = job.run_end;
+        advance(job, now);
+    }
+    return record;
+}
+
+}  // namespace rocemu::engine

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Transmitter: turns one QP's poll_transmit batch into frames: headers from the QP's template, payload copied or
+// gathered straight into the frames (one gather for the whole batch where it lies in one address space), pad, ICRC.
+// A gather that does not end at once keeps its job; until then the QP is not polled again, so packets leave in order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/time.h"
+#include "engine/port.h"
+#include "payload/mover.h"
+#include "transport/io.h"
+
+namespace rocemu::engine {
+
+struct Device;
+struct QpRecord;
+
+struct TxJob {
+    struct Build {
+        Frame frame;
+        uint16_t header = 0;       // bytes up to the payload
+        uint16_t l3 = 0;           // offset of layer 3
+        uint32_t payload = 0;      // bytes without pad
+        uint64_t gather_tag = 0;
+        bool finished = false;     // pad and ICRC are there (payload was mapped)
+    };
+
+    QpRecord* record = nullptr;
+    Device* device = nullptr;  // the record's
+    TxJob* next_free = nullptr;
+    uint32_t builds_used = 0;
+    uint32_t pieces_used = 0;
+    uint32_t run_first = 0, run_end = 0;  // pieces of the gather that is out
+    std::array<Build, transport::kTxBatchPackets> builds;
+    std::array<payload::Piece, transport::kBatchSegments> pieces;
+    std::array<memory::SpaceId, transport::kBatchSegments> spaces;
+    std::array<uint8_t, transport::kBatchSegments> owner;  // build a piece belongs to
+};
+
+class Transmitter {
+  public:
+    static constexpr uint32_t kJobs = 64;
+
+    explicit Transmitter(payload::PayloadMover& mover);
+    ~Transmitter();
+
+    // A batch may be started: a job is free, the device can take a batch and has frames for it.
+    [[nodiscard]] bool ready(QpRecord& record);
+
+    struct Outcome {
+        uint32_t packets = 0;
+        bool more = false;    // the QP has more to send than the budget allowed
+    };
+    // Precondition: ready(record), the QP has a route and no gather out.
+    Outcome run(QpRecord& record, uint32_t budget_bytes, Instant now);
+    // Returns the QP whose gather ended or went on; its `gathering` tells which.
+    QpRecord& handle_result(const payload::Result& result, Instant now);
+
+  private:
+    void build(TxJob& job, const transport::TxPacket& packet);
+    // Gathers until the end (then sends) or until one is out.
+    void advance(TxJob& job, Instant now);
+    bool start_run(TxJob& job, Instant now, payload::Result& result);
+    // Sends builds [0, good); the others are dropped and, if there are any, the core is told.
+    void finish(TxJob& job, uint32_t good, Instant now);
+
+    payload::PayloadMover& mover_;
+    std::vector<std::unique_ptr<TxJob>> jobs_;
+    TxJob* free_ = nullptr;
+    std::unique_ptr<transport::TxBatch> batch_;
+};
+
+}  // namespace rocemu::engine

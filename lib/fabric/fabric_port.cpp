@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See fabric_port.h.
+#include "fabric/fabric_port.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fabric/fabric_internal.h"
+#include "wire/dest_qp.h"
+
+namespace rocemu::fabric {
+
+FabricPort::Impl::Impl(Switch::Impl& s, Nic& n, uint32_t nic_index, uint32_t shard_index)
+    : net(s), nic(n), index(nic_index), shard(shard_index), impairer(*n.pool, counters) {}
+
+FabricPort::Impl::~Impl() = default;
+
+bool FabricPort::Impl::deliver(Nic& to, engine::Frame& frame) {
+    const uint32_t qpn = wire::dest_qp_of({frame.data, frame.length});
+    const uint32_t owner = qpn == wire::kNoDestQp ? 0 : wire::shard_of_qpn(qpn, net.shards);
+    Inbox& inbox = *to.inboxes[owner];
+    if (inbox.rings[shard]->push({&frame, 1}) == 0) return false;
+    inbox.wake_if_sleeping();
+    return true;
+}
+
+// Group and unknown addresses: a copy for every other NIC. Only for such frames a full receiver loses its copy: they
+// are rare (ARP) and repeated by their protocols.
+void FabricPort::Impl::flood(engine::Frame& frame) {
+    for (auto& other : net.nics) {
+        if (other.get() == &nic) continue;
+        engine::Frame copy;
+        if (!nic.pool->alloc({&copy, 1})) break;
+        if (copy.room >= frame.length) {
+            std::memcpy(copy.data, frame.data, frame.length);
+            copy.length = frame.length;
+            if (deliver(*other, copy)) continue;
+        }
+        nic.pool->free({&copy, 1});
+    }
+    nic.pool->free({&frame, 1});
+}
+
+bool FabricPort::Impl::forward(engine::Frame& frame) {
+    wire::MacAddress dst;
+    std::memcpy(dst.data(), frame.data, dst.size());
+    if (!wire::is_multicast(dst))
+        for (auto& to : net.nics)
+            if (to->mac == dst) return deliver(*to, frame);
+    flood(frame);
+    return true;
+}
+
+FabricPort::FabricPort(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+FabricPort::~FabricPort() = default;
+
+size_t FabricPort::rx_burst(Instant now, std::span<engine::Frame> frames) {
+    // Frames that wait for their time leave also when nothing new is sent.
+    if (!impl_->impairer.transparent()) tx_burst(now, {});
+    Inbox& inbox = *impl_->nic.inboxes[impl_->shard];
+    const auto rings = static_cast<uint32_t>(inbox.rings.size());
+    size_t n = 0;
+    for (uint32_t i = 0; i < rings && n < frames.size(); ++i)
+        n += inbox.rings[(impl_->next_ring + i) % rings]->pop(frames.subspan(n));
+    impl_->next_ring = rings == 1 ? 0 : (impl_->next_ring + 1) % rings;
+    return n;
+}
+
+size_t FabricPort::tx_burst(Instant now, std::span<engine::Frame> frames) {
+    Impl& p = *impl_;
+    if (p.nic.live.version.load(std::memory_order_relaxed) != p.settings_seen) {
+        Impairments settings;
+        if (p.nic.live.load(p.settings_seen, settings)) p.impairer.configure(settings, p.shard);
+    }
+    if (p.impairer.transparent()) {
+        size_t n = 0;
+        while (n < frames.size() && p.forward(frames[n])) ++n;
+        return n;
+    }
+    size_t n = 0;
+    bool blocked = false;
+    while (!blocked) {
+        engine::Frame* out = p.impairer.ready(now);
+        if (out != nullptr) {
+            blocked = !p.forward(*out);
+            if (!blocked) p.impairer.pop();
+        } else if (n < frames.size() && !p.impairer.full()) {
+            p.impairer.take(now, frames[n++]);
+        } else {
+            break;
+        }
+    }
+    return n;
+}
+
+Instant FabricPort::next_deadline() const { return impl_->impairer.next_deadline(); }
+
+int FabricPort::wake_fd() const { return impl_->nic.inboxes[impl_->shard]->event_fd; }
+
+void FabricPort::prepare_sleep() {
+    Inbox& inbox = *impl_->nic.inboxes[impl_->shard];
+    uint64_t count;
+    [[maybe_unused]] const auto n = read(inbox.event_fd, &count, sizeof count);
+    inbox.sleeping.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with wake_if_sleeping
+}
+
+void FabricPort::end_sleep() { impl_->nic.inboxes[impl_->shard]->sleeping.store(0, std::memory_order_relaxed); }
+
+engine::PortInfo FabricPort::info() const {
+    engine::PortInfo info;
+    std::copy(impl_->nic.mac.begin(), impl_->nic.mac.end(), info.mac);
+    info.mtu = impl_->nic.mtu;
+    info.speed_mbps = 100'000;
+    info.receives_own_frames = true;
+    return info;
+}
+
+const stats::CounterBlock& FabricPort::counters() const { return impl_->counters; }
+
+}  // namespace rocemu::fabric

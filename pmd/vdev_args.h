@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// VdevArgs: a DPDK device specification ("net_af_packet,iface=eth1,framesz=8192") taken apart and put together again.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rocemu::pmd {
+
+class VdevArgs {
+  public:
+    explicit VdevArgs(const std::string& spec);
+
+    [[nodiscard]] const std::string& device() const { return device_; }
+    // Driver name: the device without its trailing digits ("net_af_packet0" and "net_af_packet": "net_af_packet").
+    [[nodiscard]] std::string driver() const;
+    [[nodiscard]] bool is_pci() const;
+    [[nodiscard]] std::string get(const std::string& key) const;  // empty: not given
+    void set_default(const std::string& key, const std::string& value);
+    [[nodiscard]] std::string arguments() const;  // without the device
+
+  private:
+    std::string device_;
+    std::vector<std::pair<std::string, std::string>> args_;
+};
+
+// MTU of a kernel interface, 0 if it does not exist.
+unsigned interface_mtu(const std::string& netdev);
+
+// Bytes of a TPACKET_V2 slot that holds frames of an interface with this MTU, a power of two as the driver wants it.
+unsigned af_packet_frame_size(unsigned mtu);
+
+}  // namespace rocemu::pmd
