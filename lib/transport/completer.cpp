@@ -21,34 +21,34 @@ void Completer::handle(const wire::PacketView& packet, Instant now) {
     if (ack) return on_acknowledge(psn, packet.aeth(), now);
     // Dropped here it is lost like any packet; placements that end make room.
     if (!ctx_.dma.has_room()) return ctx_.count(Counter::unexpected_response);
-    if (!reach(psn, psn, now)) return;
+    if (!reach(psn, psn, true, now)) return;
     if (packet.op->operation == wire::Operation::ReadResponse) on_read_response(psn, packet, now);
     else on_atomic_result(packet, now);
 }
 
 // Acknowledges everything below `target`; false if READ or atomic data is missing before it: an implied NAK.
-bool Completer::reach(uint64_t psn, uint64_t target, Instant now) {
+bool Completer::reach(uint64_t psn, uint64_t target, bool data, Instant now) {
     const uint64_t before = q_.una;
     const bool reached = q_.acknowledge(target);
     if (q_.una != before) retry_.progress(now, q_.una, q_.outstanding());
-    if (!reached) implied_nak(psn, now);
+    if (!reached) implied_nak(psn, data, now);
     return reached;
 }
 
 void Completer::on_acknowledge(uint64_t psn, wire::Aeth aeth, Instant now) {
     switch (aeth.kind()) {
         case wire::AethKind::Ack:
-            (void)reach(psn, psn + 1, now);
+            (void)reach(psn, psn + 1, false, now);
             return;
         case wire::AethKind::RnrNak:
             ctx_.count(Counter::rnr_nak_retry_err);
-            if (reach(psn, psn, now))
+            if (reach(psn, psn, false, now))
                 act(retry_.on_rnr_nak(now, aeth.rnr_timer_code()), Counter::req_rnr_retries_exceeded,
                     WcStatus::RnrRetryExcErr);
             return;
         case wire::AethKind::Nak:
             if (aeth.nak_code() == wire::NakCode::PsnSequenceError) ctx_.count(Counter::packet_seq_err);
-            if (reach(psn, psn, now)) on_nak(aeth.nak_code(), now);
+            if (reach(psn, psn, false, now)) on_nak(aeth.nak_code(), now);
             return;
         case wire::AethKind::Reserved:
             // IBTA 9.7.5.1.2: reserved syndromes are dropped.
@@ -122,8 +122,8 @@ void Completer::placed(const DmaOp& op, DmaStatus status) {
     retry_.stop();
 }
 
-void Completer::implied_nak(uint64_t psn, Instant now) {
-    const RetryVerdict verdict = retry_.on_implied_nak(now, psn);
+void Completer::implied_nak(uint64_t psn, bool data, Instant now) {
+    const RetryVerdict verdict = retry_.on_implied_nak(now, psn, data);
     if (verdict != RetryVerdict::Ignore) ctx_.count(Counter::implied_nak_seq_err);
     act(verdict, Counter::req_transport_retries_exceeded, WcStatus::RetryExcErr);
 }

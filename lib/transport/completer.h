@@ -21,13 +21,13 @@ class Completer {
     void placed(const DmaOp& op, DmaStatus status);
 
   private:
-    [[nodiscard]] bool reach(uint64_t psn, uint64_t target, Instant now);
+    [[nodiscard]] bool reach(uint64_t psn, uint64_t target, bool data, Instant now);
     void on_acknowledge(uint64_t psn, wire::Aeth aeth, Instant now);
     void on_nak(wire::NakCode code, Instant now);
     void on_read_response(uint64_t psn, const wire::PacketView& packet, Instant now);
     void on_atomic_result(const wire::PacketView& packet, Instant now);
     bool place(SendEntry& e, uint64_t offset, const void* source, uint32_t length);
-    void implied_nak(uint64_t psn, Instant now);
+    void implied_nak(uint64_t psn, bool data, Instant now);
     void act(RetryVerdict verdict, Counter exhausted, WcStatus status);
     void fail(WcStatus status);
 

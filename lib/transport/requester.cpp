@@ -25,7 +25,9 @@ bool Requester::poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
     // IBTA 9.7.5.2.8: during an RNR wait nothing is sent, new work neither.
     if (retry_.rnr_waiting(now)) return false;
     retry_.rnr_done();
-    while (ctx_.can_request() && q_.cur_seq != q_.ring.tail()) {
+    while (ctx_.can_request()) {
+        q_.skip_acknowledged();
+        if (q_.cur_seq == q_.ring.tail()) break;
         SendEntry& e = q_.ring.at(q_.cur_seq);
         if (!may_send(e)) break;
         const uint32_t payload =
@@ -105,11 +107,10 @@ Requester::Built Requester::build(Instant now, SendEntry& e, uint32_t payload, T
     p.ack_req = wants_ack(e);
     if (again) ctx_.count(Counter::retransmitted_packets);
     else ++q_.requests_sent;
-    retry_.packet_sent(now, psn, p.ack_req, again, psn == q_.una);
-
     q_.cur = e.wants_data() ? e.end : psn + 1;
     q_.high = std::max(q_.high, q_.cur);
     if (q_.cur == e.end) ++q_.cur_seq;
+    retry_.packet_sent(now, {psn, q_.high, p.ack_req, again, psn == q_.una});
     return Built::Ok;
 }
 
@@ -186,7 +187,7 @@ void Requester::settle_local_error() {
 void Requester::handle_timeout(Instant now) {
     if (!retry_.timed_out(now) || !ctx_.can_request()) return;
     ctx_.count(Counter::local_ack_timeout_err);
-    if (retry_.on_timeout() == RetryVerdict::Exhausted) {
+    if (retry_.on_timeout(now) == RetryVerdict::Exhausted) {
         ctx_.count(Counter::req_transport_retries_exceeded);
         fail_send(ctx_, q_, q_.una_seq, WcStatus::RetryExcErr);
         retry_.stop();

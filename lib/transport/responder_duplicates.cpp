@@ -11,7 +11,10 @@ void Responder::duplicate(const Request& r) {
     ctx_.count(Counter::duplicate_request);
     switch (r.op.operation) {
         case Operation::Send:
-        case Operation::Write: return duplicate_message(r.psn);
+        case Operation::Write:
+            // The packets between would only repeat what the one that asks (or the last) makes us say.
+            if (r.packet.bth.ack_req || r.op.ends_message()) duplicate_message(r.psn);
+            return;
         case Operation::ReadRequest: return duplicate_read(r);
         case Operation::CompareSwap:
         case Operation::FetchAdd: return duplicate_atomic(r);

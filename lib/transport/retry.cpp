@@ -26,22 +26,27 @@ void Retry::stop() {
     rnr_until_ = Instant{0};
     rnr_waits_ = false;
     round_ = sampling_ = false;
+    spent_at_ = kNever;
 }
 
 // IBTA 9.7.6.1.3: T = 4.096 us * 2^n; the timer must fire not before T and not after 4 T. One and a half times T leaves
 // room for a caller that looks at its timers late.
-Instant Retry::timer_from(Instant now) const {
-    if (attr_.timeout == 0) return kNever;
+Duration Retry::timeout() const {
     const Duration t = Duration{4096} << attr_.timeout;
-    return now + t + t / 2;
+    return t + t / 2;
 }
 
-void Retry::packet_sent(Instant now, uint64_t psn, bool ack_req, bool again, bool oldest) {
+Instant Retry::timer_from(Instant now) const { return attr_.timeout == 0 ? kNever : now + timeout(); }
+
+void Retry::packet_sent(Instant now, const SentPacket& p) {
     if (ack_deadline_ == kNever) ack_deadline_ = timer_from(now);
-    if (round_ && oldest && resent_at_ == kNever) resent_at_ = now;
-    if (ack_req && !again && !sampling_ && !round_) {
+    if (round_ && p.oldest && resent_at_ == kNever) {
+        resent_at_ = now;
+        resent_high_ = p.high;
+    }
+    if (p.ack_req && !p.again && !sampling_ && !round_) {
         sampling_ = true;
-        sample_psn_ = psn;
+        sample_psn_ = p.psn;
         sample_at_ = now;
     }
 }
@@ -53,6 +58,7 @@ void Retry::progress(Instant now, uint64_t una, bool outstanding) {
         sampling_ = false;
     }
     round_ = false;
+    spent_at_ = kNever;
     retries_left_ = attr_.retry_cnt;
     rnr_left_ = attr_.rnr_retry;
     ack_deadline_ = outstanding ? timer_from(now) : kNever;
@@ -64,54 +70,54 @@ bool Retry::same_round(Instant now) const {
     return round_ && (resent_at_ == kNever || now < resent_at_ + min_rtt_ / 2);
 }
 
-void Retry::begin_round(uint64_t gap) {
+RetryVerdict Retry::begin_round(Instant now, uint64_t gap) {
     round_ = true;
     resent_at_ = kNever;
     gap_ = gap;
-    sampling_ = false;        // Karn: an answer to a packet sent twice measures nothing
-    ack_deadline_ = kNever;   // starts again with the first packet sent again
+    sampling_ = false;       // Karn: an answer to a packet sent twice measures nothing
+    ack_deadline_ = kNever;  // starts again with the first packet sent again
+    return spend(now);
 }
 
 // IBTA 9.9.2.1.1: timeouts, sequence NAKs and implied NAKs share one counter, refilled by progress.
-RetryVerdict Retry::spend() {
+// DEVIATION: of the rounds that start within one timeout without progress only the first is paid for. A peer that NAKs is
+// alive; under heavy loss several rounds in one round-trip time must not end the connection.
+RetryVerdict Retry::spend(Instant now) {
+    const Duration period = attr_.timeout == 0 ? kSecond : timeout();
+    if (spent_at_ != kNever && now < spent_at_ + period) return RetryVerdict::GoBack;
+    spent_at_ = now;
     if (retries_left_ == 0) return RetryVerdict::Exhausted;
     --retries_left_;
     return RetryVerdict::GoBack;
 }
 
-RetryVerdict Retry::on_timeout() {
-    ack_deadline_ = kNever;
-    const RetryVerdict v = spend();
-    begin_round(kAnyGap);
-    return v;
+RetryVerdict Retry::on_timeout(Instant now) {
+    spent_at_ = kNever;  // an expiry always counts
+    return begin_round(now, kAnyGap);
 }
 
 RetryVerdict Retry::on_sequence_nak(Instant now) {
-    if (same_round(now)) return RetryVerdict::Ignore;
-    const RetryVerdict v = spend();
-    begin_round(kAnyGap);
-    return v;
+    return same_round(now) ? RetryVerdict::Ignore : begin_round(now, kAnyGap);
 }
 
-RetryVerdict Retry::on_implied_nak(Instant now, uint64_t psn) {
-    // The responses of the old run may still be coming in; only when they start over is the new run known to have lost
-    // its beginning too.
-    const bool old_run = round_ && psn > gap_;
-    if (old_run || same_round(now)) {
-        gap_ = psn;
-        return RetryVerdict::Ignore;
+RetryVerdict Retry::on_implied_nak(Instant now, uint64_t psn, bool data) {
+    if (round_) {
+        // Lost again for sure: this answers a packet that was first sent after the repetition.
+        const bool overtaken = resent_at_ != kNever && psn >= resent_high_;
+        // Or the data starts over behind its beginning. While numbers rise they may belong to the old run.
+        const bool restarted = data && psn <= gap_ && !same_round(now);
+        if (data) gap_ = psn;
+        if (!overtaken && !restarted) return RetryVerdict::Ignore;
     }
-    const RetryVerdict v = spend();
-    begin_round(psn);
-    return v;
+    return begin_round(now, psn);
 }
 
 RetryVerdict Retry::on_rnr_nak(Instant now, uint8_t timer_code) {
     if (rnr_waits_ || same_round(now)) return RetryVerdict::Ignore;
     // rnr_retry n: the NAK number n + 1 for one packet is an error; 7 never is.
     if (attr_.rnr_retry != kRnrForEver && rnr_left_-- == 0) return RetryVerdict::Exhausted;
-    retries_left_ = attr_.retry_cnt;  // the peer is alive
-    begin_round(kAnyGap);
+    (void)begin_round(now, kAnyGap);
+    retries_left_ = attr_.retry_cnt;  // the peer is alive: this round costs nothing of the other counter
     rnr_until_ = now + rnr_delay(timer_code);
     rnr_waits_ = true;
     return RetryVerdict::GoBack;

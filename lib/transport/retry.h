@@ -17,6 +17,14 @@ enum class RetryVerdict : uint8_t {
     Exhausted,  // the counter was used up
 };
 
+struct SentPacket {
+    uint64_t psn;   // extended
+    uint64_t high;  // the next PSN never sent
+    bool ack_req;
+    bool again;     // not its first transmission
+    bool oldest;    // the oldest unacknowledged packet
+};
+
 class Retry {
   public:
     explicit Retry(const QpAttr& attr) : attr_(attr) {}
@@ -24,16 +32,15 @@ class Retry {
     void reset();
 
     // --- told by the requester and completer ---
-    // `psn` extended. `again`: not its first transmission. `oldest`: it is the oldest unacknowledged packet.
-    void packet_sent(Instant now, uint64_t psn, bool ack_req, bool again, bool oldest);
+    void packet_sent(Instant now, const SentPacket& packet);
     // `una` moved; `outstanding`: something is still unacknowledged.
     void progress(Instant now, uint64_t una, bool outstanding);
 
     // --- causes ---
-    RetryVerdict on_timeout();
+    RetryVerdict on_timeout(Instant now);
     RetryVerdict on_sequence_nak(Instant now);
-    // A response ahead of the expected one; `psn`: where it was.
-    RetryVerdict on_implied_nak(Instant now, uint64_t psn);
+    // A response ahead of the expected one; `psn`: where it was; `data`: it is part of a READ or atomic response.
+    RetryVerdict on_implied_nak(Instant now, uint64_t psn, bool data);
     RetryVerdict on_rnr_nak(Instant now, uint8_t timer_code);
 
     [[nodiscard]] bool rnr_waiting(Instant now) const { return now < rnr_until_; }
@@ -50,8 +57,9 @@ class Retry {
   private:
     [[nodiscard]] Instant timer_from(Instant now) const;
     [[nodiscard]] bool same_round(Instant now) const;
-    RetryVerdict spend();
-    void begin_round(uint64_t gap);
+    [[nodiscard]] Duration timeout() const;
+    RetryVerdict spend(Instant now);
+    RetryVerdict begin_round(Instant now, uint64_t gap);
 
     const QpAttr& attr_;
     uint8_t retries_left_ = 0;
@@ -62,6 +70,8 @@ class Retry {
     // The running round: from going back until una moves.
     bool round_ = false;
     Instant resent_at_ = kNever;  // when the oldest packet was sent again
+    uint64_t resent_high_ = 0;    // first PSN sent for the first time after that
+    Instant spent_at_ = kNever;   // when a retry was last paid for since una moved
     uint64_t gap_ = 0;            // newest response seen ahead of the expected one
     // Round-trip time, from packets sent once.
     bool sampling_ = false;

@@ -5,22 +5,36 @@
 namespace rocemu::transport {
 
 bool SendQueue::acknowledge(uint64_t target) {
-    while (una < target && una_seq != started_seq) {
-        const SendEntry& e = ring.at(una_seq);
-        // IBTA 9.7.5.1.2, 9.7.5.2.4: an acknowledgement of a later PSN does not replace the response data of a READ
-        // or an atomic; it says that they were lost.
-        if (e.wants_data()) break;
-        una = std::min(target, e.end);
-        leave_acknowledged();
-    }
-    if (cur < una) rewind();
+    acked = std::max(acked, target);
+    advance();
     return una >= target;
 }
 
 void SendQueue::take_response() {
     ++una;
     leave_acknowledged();
+    advance();
+}
+
+void SendQueue::advance() {
+    while (una < acked && una_seq != started_seq) {
+        const SendEntry& e = ring.at(una_seq);
+        // IBTA 9.7.5.1.2, 9.7.5.2.4: an acknowledgement of a later PSN does not replace the response data of a READ
+        // or an atomic; it says that they were lost.
+        if (e.wants_data()) break;
+        una = std::min(acked, e.end);
+        leave_acknowledged();
+    }
     if (cur < una) rewind();
+}
+
+void SendQueue::skip_acknowledged() {
+    while (cur < std::min(high, acked)) {
+        const SendEntry& e = ring.at(cur_seq);
+        if (e.wants_data()) return;
+        cur = std::min(acked, e.end);
+        if (cur == e.end) ++cur_seq;
+    }
 }
 
 void SendQueue::leave_acknowledged() {

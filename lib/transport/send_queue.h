@@ -6,6 +6,7 @@
 //   head <= una_seq <= cur_seq <= started_seq <= tail      WQE numbers
 //   una <= cur <= high                                      extended PSNs
 //   una: oldest PSN not acknowledged; cur: next to send; high: next never sent. cur < high: going back.
+//   acked: everything below was executed by the peer; una stays behind it where the data of a READ or atomic is missing.
 #pragma once
 
 #include <algorithm>
@@ -64,13 +65,13 @@ class SendQueue {
     void clear() {
         ring.clear();
         una_seq = cur_seq = started_seq = ring.tail();
-        una = cur = high = 0;
+        una = cur = high = acked = 0;
         requests_sent = 0;
         data_requests = 0;
         data_end = data_mark = 0;
         failed = false;
     }
-    void start(uint64_t psn) { una = cur = high = psn; }
+    void start(uint64_t psn) { una = cur = high = acked = psn; }
 
     [[nodiscard]] bool outstanding() const { return una != high; }
     // Request packets sent and not acknowledged (a READ is one, however many PSNs it takes).
@@ -84,6 +85,9 @@ class SendQueue {
         cur = una;
         cur_seq = una_seq;
     }
+    // Moves the cursor over packets that are known to have been executed: only the data of READs and atomics is asked
+    // for again then.
+    void skip_acknowledged();
     // Everything below `target` was acknowledged, explicitly or not. Stops in front of READ and atomic responses that
     // are missing. True if una reached the target.
     bool acknowledge(uint64_t target);
@@ -92,7 +96,7 @@ class SendQueue {
 
     FixedRing<SendEntry> ring;
     uint64_t una_seq = 0, cur_seq = 0, started_seq = 0;
-    uint64_t una = 0, cur = 0, high = 0;
+    uint64_t una = 0, cur = 0, high = 0, acked = 0;
     uint64_t requests_sent = 0;
     uint32_t data_requests = 0;  // READs and atomics outstanding
     uint64_t data_end = 0;       // `end` of the newest READ or atomic sent: what a fence waits for ...
@@ -104,6 +108,7 @@ class SendQueue {
 
   private:
     [[nodiscard]] Sge* slot(uint64_t seq) { return sges_.get() + size_t{ring.slot_of(seq)} * stride_; }
+    void advance();
     void leave_acknowledged();
 
     uint32_t stride_;

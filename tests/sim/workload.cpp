@@ -132,7 +132,7 @@ void Workload::fail(const char* what, size_t index) {
 void Workload::on_send(const Completion& c) {
     const size_t i = completed_++;
     const Message& m = messages_.at(i);
-    if (c.status != WcStatus::Success) return fail("send status", i);
+    if (c.status != WcStatus::Success) return fail(("send status " + std::to_string(static_cast<int>(c.status))).c_str(), i);
     if (c.visible != m.signaled) fail("visibility", i);
     if (m.op == WrOpcode::RdmaRead && !holds(from_, m.local, m.bytes, m.pattern)) fail("READ data", i);
     // An ACK promises that the data is in place.
@@ -149,7 +149,7 @@ void Workload::on_send(const Completion& c) {
 void Workload::on_receive(const Completion& c) {
     const size_t i = receives_.at(received_++);
     const Message& m = messages_[i];
-    if (c.status != WcStatus::Success) return fail("receive status", i);
+    if (c.status != WcStatus::Success) return fail(("receive status " + std::to_string(static_cast<int>(c.status))).c_str(), i);
     if (c.byte_len != m.bytes) fail("byte_len", i);
     const bool write = m.op == WrOpcode::RdmaWriteWithImm;
     if (c.opcode != (write ? WcOpcode::RecvRdmaWithImm : WcOpcode::Recv)) fail("receive opcode", i);
