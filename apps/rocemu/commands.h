@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -14,7 +15,7 @@ namespace rocemu::cli {
 // What the chosen subcommand does; returns the exit code.
 using Action = std::function<int()>;
 
-void add_run(CLI::App& app, Action& chosen);
+void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);
 void add_counters(CLI::App& app, Action& chosen);
 void add_capture(CLI::App& app, Action& chosen);

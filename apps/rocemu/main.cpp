@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // rocemu: the command line. `rocemu run` attaches a program to the daemon, the others look at the daemon or at captures.
 #include <cstdio>
+#include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -17,6 +19,21 @@ void add_socket_option(CLI::App& command, std::string& path) {
     command.add_option("--socket", path, "Socket of the daemon (default: $ROCEMU_SOCKET, or the user's own)");
 }
 
+namespace {
+
+// Where the words of a program begin in `rocemu run [OPTION...] [--] PROGRAM ARG...`; argc if there are none. They are
+// taken away before the command line is parsed: whatever they look like, they are not ours.
+int program_begin(int argc, char** argv) {
+    if (argc < 2 || std::string_view(argv[1]) != "run") return argc;
+    for (int i = 2; i < argc; ++i) {
+        const std::string_view word = argv[i];
+        if (word == "--" || word.empty() || word[0] != '-') return i;
+        if (word == "--socket") ++i;
+    }
+    return argc;
+}
+
+}  // namespace
 }  // namespace rocemu::cli
 
 int main(int argc, char** argv) {
@@ -26,12 +43,19 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", ROCEMU_VERSION);
     app.require_subcommand(1);
     Action chosen;
-    add_run(app, chosen);
+    const int begin = program_begin(argc, argv);
+    std::vector<std::string> program(argv + begin, argv + argc);
+    if (!program.empty() && program[0] == "--") program.erase(program.begin());
+    add_run(app, program, chosen);
     add_status(app, chosen);
     add_counters(app, chosen);
     add_capture(app, chosen);
     add_impair(app, chosen);
     add_icrc_check(app, chosen);
-    CLI11_PARSE(app, argc, argv);
+    try {
+        app.parse(begin, argv);
+    } catch (const CLI::ParseError& e) {
+        return app.exit(e) == 0 ? kExitOk : kExitFailed;
+    }
     return chosen();
 }

@@ -72,18 +72,13 @@ int run(const std::string& socket, const std::vector<std::string>& words) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& chosen) {
+void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen) {
     CLI::App* command = app.add_subcommand("run", "Start a program that sees rocemu's devices");
     auto socket = std::make_shared<std::string>();
     add_socket_option(*command, *socket);
-    command->prefix_command();
     command->footer("rocemu run [--socket PATH] -- PROGRAM [ARG...]\n"
                     "Exit code: that of the program; 2: no daemon, another version, refused; 126, 127: as env(1).");
-    command->callback([command, socket, &chosen] {
-        std::vector<std::string> words = command->remaining();
-        if (!words.empty() && words[0] == "--") words.erase(words.begin());
-        chosen = [socket, words] { return run(*socket, words); };
-    });
+    command->callback([socket, program, &chosen] { chosen = [socket, program] { return run(*socket, program); }; });
 }
 
 }  // namespace rocemu::cli
