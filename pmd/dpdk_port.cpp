@@ -20,18 +20,21 @@ namespace {
 
 constexpr uint16_t kDescriptors = 512;
 constexpr size_t kBurst = 64;
+constexpr unsigned kSlots = 1024;    // of each af_packet ring
+constexpr unsigned kFewSlots = 256;  // where RLIMIT_MEMLOCK does not allow more
 constexpr uint32_t kEthernetOverhead = 14 + 4;  // header and VLAN tag; frames carry no FCS
 
 bool is_af_packet(const VdevArgs& args) { return args.driver() == "net_af_packet"; }
 
-// Frames as large as the interface may carry; blocks of eight frames; 1024 frames in all.
-void suit_af_packet(VdevArgs& args) {
+// Slots as large as the interface's frames, at most our own largest (longer foreign frames arrive cut, and are of no
+// use to us anyway); eight to a block, which they must fill exactly. The two rings are locked memory.
+void suit_af_packet(VdevArgs& args, unsigned frames) {
     const unsigned mtu = interface_mtu(args.get("iface"));
-    const unsigned frame = args.get("framesz").empty() ? af_packet_frame_size(mtu ? mtu : 1500)
-                                                       : static_cast<unsigned>(std::stoul(args.get("framesz")));
-    args.set_default("framesz", std::to_string(frame));
-    args.set_default("blocksz", std::to_string(std::max(frame * 8, 4096u)));
-    args.set_default("framecnt", "1024");
+    const unsigned slot = args.get("framesz").empty() ? af_packet_frame_size(mtu ? mtu : 1500)
+                                                      : static_cast<unsigned>(std::stoul(args.get("framesz")));
+    args.set_default("framesz", std::to_string(slot));
+    args.set_default("blocksz", std::to_string(std::max(slot * 8, 4096u)));
+    args.set_default("framecnt", std::to_string(frames));
     args.set_default("qpairs", "1");
 }
 
@@ -68,7 +71,7 @@ std::string netdev_of(const std::string& spec) { return VdevArgs(spec).get("ifac
 uint32_t DpdkPort::room_needed(const std::string& spec) {
     VdevArgs args(spec);
     if (!is_af_packet(args)) return MbufPool::kDefaultRoom;
-    suit_af_packet(args);
+    suit_af_packet(args, kSlots);
     // The driver wants a whole slot's payload to fit into one mbuf.
     return std::max<uint32_t>(MbufPool::kDefaultRoom, static_cast<uint32_t>(std::stoul(args.get("framesz"))));
 }
@@ -117,13 +120,20 @@ std::unique_ptr<DpdkPort> DpdkPort::open(const std::string& spec, MbufPool& pool
             error = "port \"" + spec + "\": no interface \"" + impl->netdev + "\"";
             return nullptr;
         }
-        suit_af_packet(args);
         impl->waker = PacketWaker::open(impl->netdev);  // before the driver's socket, see packet_waker.h
     }
     impl->pci = args.is_pci();
     impl->name = impl->pci ? args.device() : numbered(args.device());
     if (rte_eth_dev_get_port_by_name(impl->name.c_str(), &impl->id) != 0) {
-        const int e = rte_eal_hotplug_add(impl->pci ? "pci" : "vdev", impl->name.c_str(), args.arguments().c_str());
+        const std::string bus = impl->pci ? "pci" : "vdev";
+        VdevArgs suited = args;
+        if (is_af_packet(args)) suit_af_packet(suited, kSlots);
+        int e = rte_eal_hotplug_add(bus.c_str(), impl->name.c_str(), suited.arguments().c_str());
+        if (e != 0 && is_af_packet(args)) {
+            suited = args;
+            suit_af_packet(suited, kFewSlots);
+            e = rte_eal_hotplug_add(bus.c_str(), impl->name.c_str(), suited.arguments().c_str());
+        }
         if (e != 0) {
             error = reason(spec, "cannot be opened", e);
             return nullptr;

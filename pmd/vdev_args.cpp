@@ -63,11 +63,9 @@ unsigned interface_mtu(const std::string& netdev) {
 }
 
 unsigned af_packet_frame_size(unsigned mtu) {
-    // The slot also holds a TPACKET_V2 header with its address (66 bytes), Ethernet header and VLAN tag.
-    constexpr unsigned kOverhead = 66 + 14 + 4 + 16;
-    unsigned size = 2048;
-    while (size < mtu + kOverhead && size < 65536) size *= 2;
-    return size;
+    // In front of the frame: TPACKET_V2 header and address, 66 bytes.
+    constexpr unsigned kOverhead = 66 + 14 + 4;
+    return mtu + kOverhead <= 2048 ? 2048 : kLargestSlot;
 }
 
 }  // namespace rocemu::pmd

@@ -28,7 +28,9 @@ class VdevArgs {
 // MTU of a kernel interface, 0 if it does not exist.
 unsigned interface_mtu(const std::string& netdev);
 
-// Bytes of a TPACKET_V2 slot that holds frames of an interface with this MTU, a power of two as the driver wants it.
+// Bytes of a TPACKET_V2 slot for an interface with this MTU. The largest holds path MTU 4096 with all headers; eight of
+// either size are whole pages, as a block must be.
+inline constexpr unsigned kLargestSlot = 4608;
 unsigned af_packet_frame_size(unsigned mtu);
 
 }  // namespace rocemu::pmd
