@@ -3,6 +3,7 @@
 // into plain memory laid out as lib/abi says. No EAL, no control, no provider.
 #pragma once
 
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -51,6 +52,9 @@ struct AppCq {
 
 struct AppSession {
     AppSession() : page(sizeof(abi::SessionPage)), doorbells(sizeof(abi::DoorbellBlock)) {}
+    ~AppSession() { close(wake_fd); }
+    AppSession(const AppSession&) = delete;
+    AppSession& operator=(const AppSession&) = delete;
     void ring(uint32_t slot) {
         auto& d = *doorbells.as<abi::DoorbellBlock>();
         const uint32_t word = slot / 64, summary = word / 64;
@@ -58,8 +62,34 @@ struct AppSession {
         if (d.summary[summary].fetch_or(uint64_t{1} << (word % 64)) != 0) return;
         d.top.fetch_or(uint64_t{1} << summary);
     }
+    // What the agent thread does, one pass over the ring.
+    void serve_agent() {
+        auto& r = *agent->as<abi::AgentRing>();
+        for (uint32_t n = r.done.load(); n != r.submitted.load(std::memory_order_acquire); ++n) {
+            abi::AgentJob& job = r.jobs[n % abi::kAgentJobs];
+            auto* va = reinterpret_cast<std::byte*>(job.va);
+            job.result = static_cast<uint32_t>(abi::AgentResult::Ok);
+            if (job.va < 4096) {
+                job.result = static_cast<uint32_t>(abi::AgentResult::Fault);
+            } else if (job.op == static_cast<uint32_t>(abi::AgentOp::Read)) {
+                std::memcpy(r.stage + job.stage_offset, va, job.length);
+            } else if (job.op == static_cast<uint32_t>(abi::AgentOp::Write)) {
+                std::memcpy(va, r.stage + job.stage_offset, job.length);
+            } else {
+                uint64_t v;
+                std::memcpy(&v, va, 8);
+                job.original = v;
+                if (job.op == static_cast<uint32_t>(abi::AgentOp::FetchAdd)) v += job.compare_add;
+                else if (v == job.compare_add) v = job.swap;
+                std::memcpy(va, &v, 8);
+            }
+            r.done.store(n + 1, std::memory_order_release);
+        }
+    }
     engine::SessionId id = 0;
     Zeroed page, doorbells;
+    std::unique_ptr<Zeroed> agent;
+    int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 };
 
 struct AppQp {
@@ -147,6 +177,11 @@ class EngineWorld {
         setup.space.id = s.id;
         setup.space.pid = getpid();
         setup.space.path = path;
+        if (path == payload::Path::Agent) {
+            s.agent = std::make_unique<Zeroed>(sizeof(abi::AgentRing));
+            setup.space.agent = s.agent->as<abi::AgentRing>();
+        }
+        setup.wake_fd = s.wake_fd;
         setup.page = s.page.as<abi::SessionPage>();
         setup.doorbells = s.doorbells.as<abi::DoorbellBlock>();
         shard.add_session(setup);
@@ -245,6 +280,9 @@ class EngineWorld {
             if (done()) return true;
             shard.turn(now);
             now = now + step;
+            if (agents_run)
+                for (auto& s : sessions)
+                    if (s.agent) s.serve_agent();
         }
         return done();
     }
@@ -256,15 +294,17 @@ class EngineWorld {
     }
     uint64_t counter(uint32_t device, stats::Counter c) const { return shard.counters(device).get(c); }
 
-    HeapPool pool;
-    fabric::Switch fabric;
-    engine::Shard shard;
     Instant now{kSecond};
+    bool agents_run = true;
     uint32_t next_key = 0x1200;
+    // Memory that the shard looks at lives longer than the shard.
     std::deque<AppSession> sessions;
     std::deque<AppCq> cqs;
     std::deque<AppQp> qps;
     std::unordered_map<const AppCq*, engine::CqId> cq_ids;
+    HeapPool pool;
+    fabric::Switch fabric;
+    engine::Shard shard;
 };
 
 inline abi::WqeSge sge(const void* p, uint32_t length, uint32_t key) {

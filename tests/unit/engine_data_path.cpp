@@ -13,9 +13,9 @@ using namespace rocemu::test;
 namespace {
 
 struct Pair {
-    explicit Pair(uint8_t mtu = 3)
-        : sa(w.add_session()),
-          sb(w.add_session()),
+    explicit Pair(uint8_t mtu = 3, payload::Path path = payload::Path::ProcessVm)
+        : sa(w.add_session(path)),
+          sb(w.add_session(path)),
           cq_a(w.add_cq(sa)),
           cq_b(w.add_cq(sb)),
           a(w.add_qp(sa, cq_a, cq_a, 0)),
@@ -42,8 +42,9 @@ WcStatus status(const abi::Cqe& e) { return static_cast<WcStatus>(e.status); }
 }  // namespace
 
 TEST_CASE("SEND of many sizes arrives with its bytes", "[engine]") {
+    const auto path = GENERATE(payload::Path::ProcessVm, payload::Path::Agent);
     for (uint8_t mtu : {1, 3, 5}) {
-        Pair p(mtu);
+        Pair p(mtu, path);
         uint64_t id = 0;
         for (uint32_t size : {0u, 1u, 3u, 255u, 256u, 257u, 4096u, 4097u, 65536u, 300001u}) {
             std::fill(p.dst.begin(), p.dst.end(), 0);
@@ -69,7 +70,7 @@ TEST_CASE("SEND of many sizes arrives with its bytes", "[engine]") {
 }
 
 TEST_CASE("WRITE, WRITE with immediate and READ move the right bytes", "[engine]") {
-    Pair p;
+    Pair p(3, GENERATE(payload::Path::ProcessVm, payload::Path::Agent));
     auto write = make_wqe(WrOpcode::RdmaWrite, 1);
     write.remote_addr = reinterpret_cast<uintptr_t>(p.dst.data()) + 5;
     write.rkey = p.key_dst;
@@ -144,8 +145,9 @@ TEST_CASE("a frame is never lost from the pool", "[engine]") {
 }
 
 TEST_CASE("faults of the fabric lose no byte and are counted", "[engine]") {
+    const auto path = GENERATE(payload::Path::ProcessVm, payload::Path::Agent);
     for (uint64_t seed = 1; seed <= 10; ++seed) {
-        Pair p(3);
+        Pair p(3, path);
         fabric::Impairments bad;
         bad.seed = seed;
         bad.drop_ppm = 10000;
