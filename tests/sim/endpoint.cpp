@@ -13,6 +13,11 @@ namespace rocemu::sim {
 using namespace transport;
 
 namespace {
+uint64_t sum_of(const std::vector<Sge>& sges) {
+    return std::accumulate(sges.begin(), sges.end(), uint64_t{0}, [](uint64_t n, const Sge& s) { return n + s.length; });
+}
+}  // namespace
+
 wire::HeaderTemplate make_headers(uint8_t address) {
     wire::AddressVector av;
     av.src_gid = wire::Gid::from_ipv4(0x0A000000u + address);
@@ -20,10 +25,18 @@ wire::HeaderTemplate make_headers(uint8_t address) {
     av.udp_source_port = 49152;
     return wire::HeaderTemplate(av);
 }
-uint64_t sum_of(const std::vector<Sge>& sges) {
-    return std::accumulate(sges.begin(), sges.end(), uint64_t{0}, [](uint64_t n, const Sge& s) { return n + s.length; });
+
+FrameBytes make_frame(const wire::HeaderTemplate& headers, const wire::Bth& bth, const wire::ExtHeaders& ext,
+                      std::span<const std::byte> payload, uint16_t ip_id) {
+    auto frame = std::make_shared<std::vector<std::byte>>(wire::kMaxOverhead + payload.size());
+    size_t n = headers.build(frame->data(), bth, ext, payload.size(), ip_id);
+    std::copy(payload.begin(), payload.end(), frame->begin() + static_cast<std::ptrdiff_t>(n));
+    n += payload.size() + wire::pad_count_of(payload.size());
+    frame->resize(n + wire::kIcrcSize);
+    const std::span<const std::byte> l3{frame->data() + headers.l3_offset(), n - headers.l3_offset()};
+    wire::store_icrc(frame->data() + n, wire::icrc_of_packet(l3, headers.network()));
+    return frame;
 }
-}  // namespace
 
 Endpoint::Endpoint(const QpConfig& config, uint64_t memory_bytes, uint64_t seed, uint8_t address)
     : memory(memory_bytes, seed), qp(config, Environment{keys, counters}), headers(make_headers(address)) {
@@ -133,7 +146,6 @@ void Endpoint::run_dma(Instant now, const FrameBytes& frame) {
 }
 
 FrameBytes Endpoint::build(const TxPacket& p, const TxBatch& batch) {
-    auto frame = std::make_shared<std::vector<std::byte>>(wire::kMaxOverhead + p.payload_len);
     wire::Bth bth;
     bth.opcode = p.opcode;
     bth.solicited = p.solicited;
@@ -147,21 +159,15 @@ FrameBytes Endpoint::build(const TxPacket& p, const TxBatch& batch) {
     ext.atomic_ack_eth = {p.compare_add};
     ext.immdt = {__builtin_bswap32(p.imm_data)};
     ext.ieth = {p.imm_data};
-    size_t n = headers.build(frame->data(), bth, ext, p.payload_len, ip_id_++);
-    if (p.mapped != nullptr) {
-        std::memcpy(frame->data() + n, p.mapped, p.payload_len);
-    } else {
-        uint32_t bytes = 0;
-        for (uint32_t i = 0; i < p.seg_count; ++i) bytes += batch.segments.items[p.seg_first + i].length;
-        if (bytes != p.payload_len) violations.emplace_back("segments do not add up to the payload");
-        if (!memory.gather({batch.segments.items.data() + p.seg_first, p.seg_count}, frame->data() + n)) return nullptr;
-    }
-    n += p.payload_len;
-    for (uint8_t i = 0; i < p.pad; ++i) (*frame)[n++] = std::byte{0};
-    frame->resize(n + wire::kIcrcSize);
-    const std::span<const std::byte> l3{frame->data() + headers.l3_offset(), n - headers.l3_offset()};
-    wire::store_icrc(frame->data() + n, wire::icrc_of_packet(l3, headers.network()));
-    return frame;
+    if (p.pad != wire::pad_count_of(p.payload_len)) violations.emplace_back("wrong pad count");
+    if (p.mapped != nullptr) return make_frame(headers, bth, ext, {p.mapped, p.payload_len}, ip_id_++);
+    const std::span<const memory::Segment> segments{batch.segments.items.data() + p.seg_first, p.seg_count};
+    uint32_t bytes = 0;
+    for (const auto& s : segments) bytes += s.length;
+    if (bytes != p.payload_len) violations.emplace_back("segments do not add up to the payload");
+    std::vector<std::byte> payload(p.payload_len);
+    if (!memory.gather(segments, payload.data())) return nullptr;
+    return make_frame(headers, bth, ext, payload, ip_id_++);
 }
 
 bool Endpoint::transmit(Instant now, Link& out) {

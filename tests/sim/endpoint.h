@@ -30,6 +30,12 @@ struct PostedReceive {
     std::vector<Sge> sges;
 };
 
+// A frame with these headers and payload, padded, with a right ICRC.
+FrameBytes make_frame(const wire::HeaderTemplate& headers, const wire::Bth& bth, const wire::ExtHeaders& ext,
+                      std::span<const std::byte> payload, uint16_t ip_id = 1);
+// Headers of packets from 10.0.0.<address> to the other one (1 or 2).
+wire::HeaderTemplate make_headers(uint8_t address);
+
 class Endpoint {
   public:
     Endpoint(const transport::QpConfig& config, uint64_t memory_bytes, uint64_t seed, uint8_t address);
@@ -65,7 +71,6 @@ class Endpoint {
     std::vector<std::string> violations;
     // At most this many packets and bytes a turn, to exercise resuming.
     uint32_t turn_bytes = 64 * 1024;
-    uint32_t pending_sends() const { return static_cast<uint32_t>(send_backlog_.size()); }
     uint64_t count(stats::Counter c) const { return counters.get(c); }
     uint64_t posted_sends() const { return next_send_; }
     uint64_t posted_receives() const { return next_receive_; }

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The requester and completer against a hand-made peer: timers, retry counters, RNR, NAKs, rounds, READ continuation,
+// windows, fences, SQD. IBTA volume 1, 9.7.5.2, 9.7.6, 9.7.7, 9.9.2.
+#include <catch2/catch.hpp>
+
+#include "tests/sim/probe.h"
+
+using namespace rocemu;
+using namespace rocemu::sim;
+using stats::Counter;
+using enum wire::Opcode;
+
+namespace {
+
+constexpr uint32_t kPsn = 0x200;
+constexpr uint8_t kAck = 0x1f, kNakSequence = 0x60, kRnr1 = 0x21;
+
+std::vector<Sge> local(uint32_t bytes, uint64_t offset = 0x1000, uint32_t key = kKey) {
+    return {{kMemoryBase + offset, bytes, key}};
+}
+constexpr uint64_t kRemote = kMemoryBase + 0x10000;
+
+std::vector<uint32_t> psns(const Packets& p) {
+    std::vector<uint32_t> all;
+    for (const auto& c : p) all.push_back(c.psn());
+    return all;
+}
+
+Packets read_response(Probe& p, wire::Opcode op, uint32_t psn, uint32_t bytes) {
+    wire::ExtHeaders ext;
+    ext.aeth = {kAck, 1};
+    return p.inject(op, psn, ext, bytes);
+}
+
+// Lets time run in small steps until the endpoint sends, or `limit` is over; returns what it sent.
+Packets until_sent(Probe& p, Duration limit) {
+    const Instant end = p.now + limit;
+    while (p.now < end) {
+        p.now = std::min(end, std::max(p.e.next_event(), p.now + 1));
+        if (p.e.next_event() == kNever) return p.poll();
+        if (Packets out = p.poll(); !out.empty()) return out;
+        if (p.e.qp.state() == QpState::Err) return {};
+    }
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("RETRY_EXC_ERR after 1 + retry_cnt transmissions, each wait within 1 to 4 times the formula", "[sim][requester][case18]") {
+    for (const uint8_t timeout : {8, 10, 14, 16})
+        for (const uint8_t retries : {0, 1, 3, 7}) {
+            PairOptions o;
+            o.attr.timeout = timeout;
+            o.attr.retry_cnt = retries;
+            Probe p(o);
+            p.e.send(WrOpcode::Send, local(10));
+            const Duration t = Duration{4096} << timeout;
+            CHECK(p.poll().size() == 1);
+            uint32_t sent = 1;
+            Instant last = p.now;
+            for (;;) {
+                const Packets out = until_sent(p, 5 * t);
+                const Duration waited = p.now - last;
+                CHECK(waited >= t);
+                CHECK(waited <= 4 * t);
+                last = p.now;
+                if (out.empty()) break;
+                REQUIRE(out.size() == 1);
+                CHECK(out[0].psn() == kPsn);
+                CHECK(out[0].view.bth.ack_req);
+                ++sent;
+            }
+            CHECK(sent == 1u + retries);
+            REQUIRE(p.e.sends.size() == 1);
+            CHECK(p.e.sends[0].status == WcStatus::RetryExcErr);
+            CHECK(p.e.qp.state() == QpState::Err);
+            CHECK(p.e.count(Counter::req_transport_retries_exceeded) == 1);
+            CHECK(p.e.qp.next_deadline() == kNever);
+        }
+}
+
+TEST_CASE("timeout 0 never expires", "[sim][requester][case18]") {
+    PairOptions o;
+    o.attr.timeout = 0;
+    Probe p(o);
+    p.e.send(WrOpcode::Send, local(10));
+    p.poll();
+    CHECK(p.e.qp.next_deadline() == kNever);
+}
+
+TEST_CASE("rnr_retry: n allows n retries, 7 is for ever", "[sim][requester][case15]") {
+    for (const uint8_t n : {0, 1, 3, 6, 7}) {
+        PairOptions o;
+        o.attr.rnr_retry = n;
+        Probe p(o);
+        p.e.send(WrOpcode::Send, local(10));
+        p.poll();
+        int naks = 0;
+        while (p.e.qp.state() == QpState::Rts && naks < 20) {
+            ++naks;
+            CHECK(p.answer(kPsn, kRnr1).empty());
+            if (p.e.qp.state() != QpState::Rts) break;
+            // Nothing is on the wire during the delay, new work neither.
+            p.e.send(WrOpcode::Send, local(10));
+            CHECK(p.poll().empty());
+            const Instant nak_at = p.now;
+            const Packets out = until_sent(p, kMillisecond);
+            CHECK(p.now - nak_at >= 10 * kMicrosecond);
+            REQUIRE(!out.empty());
+            CHECK(out[0].psn() == kPsn);
+        }
+        if (n == 7) {
+            CHECK(p.e.qp.state() == QpState::Rts);
+        } else {
+            CHECK(naks == n + 1);
+            CHECK(p.e.sends.at(0).status == WcStatus::RnrRetryExcErr);
+            CHECK(p.e.sends.back().status == (p.e.sends.size() == 1 ? WcStatus::RnrRetryExcErr : WcStatus::WrFlushErr));
+        }
+    }
+}
+
+TEST_CASE("RNR waits as the table says, never shorter", "[sim][requester]") {
+    for (uint8_t code = 0; code < 32; ++code) {
+        PairOptions o;
+        o.attr.timeout = 0;
+        Probe p(o);
+        p.e.send(WrOpcode::Send, local(10));
+        p.poll();
+        p.answer(kPsn, static_cast<uint8_t>(0x20 | code));
+        const Instant start = p.now;
+        CHECK(until_sent(p, kSecond).size() == 1);
+        static constexpr uint32_t kTable[]{65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,    48,    64,    96,    128,   192,
+                                           256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192,  12288, 16384, 24576, 32768, 49152};
+        CHECK(p.now - start == Duration{kTable[code]} * 10'000);
+    }
+}
+
+TEST_CASE("several NAKs for one loss start one round", "[sim][requester][case17]") {
+    Probe p;
+    for (int i = 0; i < 8; ++i) p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == 8);
+    p.wait(20 * kMicrosecond);
+    CHECK(p.answer(kPsn + 1, kAck).empty());  // a round trip is measured
+    CHECK(psns(p.answer(kPsn + 3, kNakSequence)).size() == 5);
+    p.wait(kMicrosecond);
+    CHECK(p.answer(kPsn + 3, kNakSequence).empty());
+    CHECK(p.answer(kPsn + 2, kAck).empty());
+    CHECK(p.e.count(Counter::retransmitted_packets) == 5);
+    // A round trip after the repetition the NAK is about the repetition.
+    p.wait(30 * kMicrosecond);
+    CHECK(p.answer(kPsn + 3, kNakSequence).size() == 5);
+    CHECK(p.e.count(Counter::packet_seq_err) == 3);
+}
+
+TEST_CASE("a NAK for a packet in the middle of a message resumes there", "[sim][requester]") {
+    Probe p;
+    std::vector<Sge> sges{{kMemoryBase + 0x1000, 700, kKey}, {kMemoryBase + 0x2000, 5, kKey}, {kMemoryBase + 0x3000, 3000, kKey}};
+    for (const Sge& s : sges)
+        for (uint32_t i = 0; i < s.length; ++i) p.e.memory.at(s.addr)[i] = static_cast<std::byte>(s.addr / 0x1000 + i);
+    p.e.send(WrOpcode::RdmaWrite, sges, kRemote);
+    const Packets first = p.poll();
+    REQUIRE(first.size() == 4);
+    const Packets again = p.answer(kPsn + 2, kNakSequence);
+    REQUIRE(again.size() == 2);
+    for (int i = 0; i < 2; ++i) {
+        CHECK(again[i].opcode() == first[i + 2].opcode());
+        CHECK(std::equal(again[i].view.payload.begin(), again[i].view.payload.end(), first[i + 2].view.payload.begin()));
+    }
+    CHECK(p.answer(kPsn + 3, kAck).empty());
+    CHECK(p.e.sends.size() == 1);
+}
+
+TEST_CASE("READ: a gap in the response asks for the rest only", "[sim][requester]") {
+    Probe p;
+    p.e.send(WrOpcode::RdmaRead, local(5000), kRemote);
+    REQUIRE(p.poll().size() == 1);
+    CHECK(read_response(p, RcReadResponseFirst, kPsn, 1024).empty());
+    CHECK(read_response(p, RcReadResponseMiddle, kPsn + 1, 1024).empty());
+    const Packets again = read_response(p, RcReadResponseMiddle, kPsn + 3, 1024);
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].opcode() == RcReadRequest);
+    CHECK(again[0].psn() == kPsn + 2);
+    CHECK(again[0].view.reth().va == kRemote + 2048);
+    CHECK(again[0].view.reth().length == 5000 - 2048);
+    CHECK(read_response(p, RcReadResponseLast, kPsn + 4, 904).empty());  // the rest of the old run
+    CHECK(read_response(p, RcReadResponseFirst, kPsn + 2, 1024).empty());
+    CHECK(read_response(p, RcReadResponseMiddle, kPsn + 3, 1024).empty());
+    CHECK(p.e.sends.empty());
+    CHECK(read_response(p, RcReadResponseLast, kPsn + 4, 904).empty());
+    REQUIRE(p.e.sends.size() == 1);
+    CHECK(p.e.sends[0].status == WcStatus::Success);
+    CHECK(p.e.sends[0].byte_len == 5000);
+    CHECK(p.e.count(Counter::implied_nak_seq_err) == 1);
+}
+
+TEST_CASE("an ACK behind an unanswered READ is an implied NAK; what it acknowledges is not sent again", "[sim][requester]") {
+    Probe p;
+    p.e.send(WrOpcode::RdmaRead, local(100), kRemote);
+    p.e.send(WrOpcode::Send, local(10));
+    p.e.send(WrOpcode::RdmaRead, local(100), kRemote);
+    p.e.send(WrOpcode::Send, local(10));
+    REQUIRE(p.poll().size() == 4);
+    const Packets again = p.answer(kPsn + 1, kAck);
+    CHECK(psns(again) == std::vector<uint32_t>{kPsn, kPsn + 2, kPsn + 3});
+    CHECK(p.e.sends.empty());
+    read_response(p, RcReadResponseOnly, kPsn, 100);
+    CHECK(p.e.sends.size() == 2);
+}
+
+TEST_CASE("responses that no responder may send", "[sim][requester]") {
+    struct Row {
+        wire::Opcode op;
+        uint32_t psn, bytes;
+    };
+    for (const Row& row : {Row{RcReadResponseOnly, kPsn, 1024}, Row{RcReadResponseFirst, kPsn, 1023}, Row{RcReadResponseLast, kPsn, 1024},
+                           Row{RcReadResponseFirst, kPsn, 0}, Row{RcAtomicAcknowledge, kPsn, 0}}) {
+        Probe p;
+        p.e.send(WrOpcode::RdmaRead, local(2000), kRemote);
+        p.poll();
+        CAPTURE(static_cast<int>(row.op));
+        read_response(p, row.op, row.psn, row.bytes);
+        REQUIRE(p.e.sends.size() == 1);
+        CHECK(p.e.sends[0].status == WcStatus::BadRespErr);
+    }
+    // Outside the window: ghosts, dropped.
+    Probe p;
+    p.e.send(WrOpcode::Send, local(10));
+    p.poll();
+    for (const uint32_t psn : {kPsn + 1, kPsn + 100, kPsn - 1, kPsn - 1000, kPsn + 0x800000})
+        for (const uint8_t s : {kAck, kNakSequence, kRnr1, uint8_t{0x61}, uint8_t{0x62}}) CHECK(p.answer(psn & 0xFFFFFF, s).empty());
+    for (const uint8_t s : {0x40, 0x5f, 0x80, 0xff, 0x65, 0x7f}) CHECK(p.answer(kPsn, s).empty());  // reserved syndromes
+    CHECK(p.e.qp.state() == QpState::Rts);
+    CHECK(p.e.sends.empty());
+    p.answer(kPsn, kAck);
+    CHECK(p.e.sends.size() == 1);
+}
+
+TEST_CASE("NAK codes become completion statuses, in order, and flush the rest", "[sim][requester]") {
+    struct Row {
+        uint8_t syndrome;
+        WcStatus status;
+    };
+    for (const Row& row : {Row{0x61, WcStatus::RemInvReqErr}, Row{0x62, WcStatus::RemAccessErr}, Row{0x63, WcStatus::RemOpErr},
+                           Row{0x64, WcStatus::RemInvRdReqErr}}) {
+        Probe p;
+        for (int i = 0; i < 4; ++i) p.e.send(WrOpcode::Send, local(10), 0, 0, 0);  // unsignaled
+        p.e.receive(local(10));
+        p.poll();
+        p.answer(kPsn + 1, row.syndrome);
+        CHECK(p.e.sends_done == 4);
+        REQUIRE(p.e.sends.size() == 3);  // the first succeeded silently
+        CHECK(p.e.sends[0].wr_id == 1);
+        CHECK(p.e.sends[0].status == row.status);
+        CHECK(p.e.sends[1].status == WcStatus::WrFlushErr);
+        CHECK(p.e.receives.at(0).status == WcStatus::WrFlushErr);
+        CHECK(p.e.qp.state() == QpState::Err);
+        CHECK(p.e.events.empty());
+        // What is posted in ERR is flushed too.
+        p.e.send(WrOpcode::Send, local(10));
+        p.e.receive(local(10));
+        CHECK(p.poll().empty());
+        CHECK(p.e.sends.back().status == WcStatus::WrFlushErr);
+        CHECK(p.e.receives.size() == 2);
+    }
+}
+
+TEST_CASE("local errors complete in their turn", "[sim][requester][case22]") {
+    Probe p;
+    p.e.send(WrOpcode::Send, local(10));
+    WcStatus want = WcStatus::LocProtErr;
+    SECTION("bad lkey, SEND") { p.e.send(WrOpcode::Send, local(10, 0, 0x999)); }
+    SECTION("bad lkey, READ") { p.e.send(WrOpcode::RdmaRead, local(10, 0, 0x999), kRemote); }
+    SECTION("bad lkey, FETCH_ADD") { p.e.send(WrOpcode::AtomicFetchAndAdd, local(8, 0, 0x999), kRemote); }
+    SECTION("beyond the region, in the third packet") { p.e.send(WrOpcode::RdmaWrite, local(4000, (4 << 20) - 2500), kRemote); }
+    SECTION("the gather fails") {
+        p.e.memory.fault_from = kMemoryBase + 0x5000 + 1500;
+        p.e.memory.fault_to = p.e.memory.fault_from + 1;
+        p.e.send(WrOpcode::RdmaWrite, local(4000, 0x5000), kRemote);
+    }
+    SECTION("operation unknown here") {
+        p.e.send(WrOpcode::BindMw, {});
+        want = WcStatus::LocQpOpErr;
+    }
+    SECTION("found wrong by the engine") {
+        PostedSend wr;
+        wr.wqe.preset_error = want = WcStatus::LocLenErr;
+        p.e.send(wr);
+    }
+    SECTION("atomic with a result of the wrong size") {
+        p.e.send(WrOpcode::AtomicFetchAndAdd, local(4), kRemote);
+        want = WcStatus::LocLenErr;
+    }
+    p.e.send(WrOpcode::Send, local(10));
+    const Packets out = p.poll();
+    REQUIRE(!out.empty());
+    CHECK(out.back().psn() < kPsn + 4);
+    CHECK(p.e.sends.empty());
+    CHECK(p.e.qp.state() == QpState::Rts);
+    p.answer(kPsn, kAck);
+    REQUIRE(p.e.sends.size() == 3);
+    CHECK(p.e.sends[0].status == WcStatus::Success);
+    CHECK(p.e.sends[1].status == want);
+    CHECK(p.e.sends[2].status == WcStatus::WrFlushErr);
+    CHECK(p.e.qp.state() == QpState::Err);
+}
+
+TEST_CASE("READ data that cannot be placed", "[sim][requester]") {
+    Probe p;
+    p.e.memory.slowest = kMillisecond;
+    p.e.memory.fault_from = kMemoryBase + 0x1000;
+    p.e.memory.fault_to = p.e.memory.fault_from + 1;
+    p.e.send(WrOpcode::RdmaRead, local(100), kRemote);
+    p.e.send(WrOpcode::Send, local(100, 0x4000));
+    p.poll();
+    read_response(p, RcReadResponseOnly, kPsn, 100);
+    p.answer(kPsn + 1, kAck);
+    CHECK(p.e.sends.empty());
+    p.wait(2 * kMillisecond);
+    p.poll();
+    REQUIRE(p.e.sends.size() == 2);
+    CHECK(p.e.sends[0].status == WcStatus::LocProtErr);
+    CHECK(p.e.sends[1].status == WcStatus::WrFlushErr);
+}
+
+TEST_CASE("the window: never more request packets than allowed; the last one asks for an ACK", "[sim][requester]") {
+    PairOptions o;
+    o.config.window_packets = 8;
+    Probe p(o);
+    p.e.send(WrOpcode::RdmaWrite, local(100 * 1024, 0x4000), kRemote);
+    Packets out = p.poll();
+    CHECK(out.size() == 8);
+    CHECK(out.back().view.bth.ack_req);
+    out = p.answer(kPsn + 2, kAck);
+    CHECK(out.size() == 3);
+    CHECK(out.back().view.bth.ack_req);
+}
+
+TEST_CASE("max_rd_atomic limits READs and atomics outstanding; 0 is legal and allows none", "[sim][requester][case27]") {
+    PairOptions o;
+    o.attr.max_rd_atomic = 2;
+    Probe p(o);
+    for (int i = 0; i < 4; ++i) p.e.send(WrOpcode::RdmaRead, local(10), kRemote);
+    CHECK(p.poll().size() == 2);
+    CHECK(psns(read_response(p, RcReadResponseOnly, kPsn, 10)) == std::vector<uint32_t>{kPsn + 2});
+    o.attr.max_rd_atomic = 0;
+    Probe none(o);
+    none.e.send(WrOpcode::RdmaRead, local(10), kRemote);
+    CHECK(none.poll().empty());
+    CHECK(none.e.sends.at(0).status == WcStatus::LocQpOpErr);
+}
+
+TEST_CASE("a fence waits for READ data to be in place", "[sim][requester]") {
+    Probe p;
+    p.e.memory.slowest = kMillisecond;
+    p.e.send(WrOpcode::RdmaRead, local(10), kRemote);
+    p.e.send(WrOpcode::Send, local(10), 0, 0, send_flags::kSignaled | send_flags::kFence);
+    CHECK(p.poll().size() == 1);
+    CHECK(read_response(p, RcReadResponseOnly, kPsn, 10).empty());
+    p.wait(2 * kMillisecond);
+    const Packets out = p.poll();
+    REQUIRE(out.size() == 1);
+    CHECK(out[0].opcode() == RcSendOnly);
+}
+
+TEST_CASE("SQD finishes what was begun, tells when drained, and RTS goes on", "[sim][requester]") {
+    PairOptions o;
+    o.config.window_packets = 2;
+    Probe p(o);
+    p.e.send(WrOpcode::RdmaWrite, local(4000), kRemote);
+    p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == 2);
+    transport::QpAttr attr;
+    attr.state = QpState::Sqd;
+    attr.en_sqd_async_notify = 1;
+    REQUIRE(p.e.qp.modify(attr, qp_attr_mask::kState | qp_attr_mask::kEnSqdAsyncNotify, p.now) == 0);
+    CHECK(p.e.qp.attr().sq_draining == 1);
+    CHECK(p.answer(kPsn + 1, kAck).size() == 2);
+    CHECK(p.e.events.empty());
+    CHECK(p.answer(kPsn + 3, kAck).empty());
+    CHECK(p.e.events == std::vector{AsyncEvent::SqDrained});
+    CHECK(p.e.qp.attr().sq_draining == 0);
+    CHECK(p.e.sends.size() == 1);
+    p.e.set_state(QpState::Rts);
+    CHECK(p.poll().size() == 1);
+}
+
+TEST_CASE("inline payload comes from mapped memory, keys are not looked at", "[sim][requester]") {
+    Probe p;
+    std::vector<std::byte> slot(3000, std::byte{0x5a});
+    PostedSend wr;
+    wr.wqe.opcode = WrOpcode::Send;
+    wr.sges = {{0xdead, 3000, 0x999}};
+    wr.wqe.mapped = slot.data();
+    p.e.send(wr);
+    const Packets out = p.poll();
+    REQUIRE(out.size() == 3);
+    CHECK(out[2].view.payload.size() == 3000 - 2048);
+    CHECK(out[2].view.payload[0] == std::byte{0x5a});
+}
