@@ -19,8 +19,7 @@ bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
         case IBV_WR_RDMA_WRITE_WITH_IMM: return type == IBV_QPT_RC || type == IBV_QPT_UC;
         case IBV_WR_RDMA_READ:
         case IBV_WR_ATOMIC_CMP_AND_SWP:
-        case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        case IBV_WR_SEND_WITH_INV: return type == IBV_QPT_RC;
+        case IBV_WR_ATOMIC_FETCH_AND_ADD: return type == IBV_QPT_RC;
         default: return false;
     }
 }
