@@ -15,17 +15,24 @@ namespace {
 
 constexpr uint32_t kLastBytes = 8;
 
-// Makes the page writable-present without changing it, so that the atomic that follows does not fault.
-// DEVIATION: memory that is unmapped between this call and the atomic instruction still raises a signal in the
-// application; only a program that frees a region while a peer may still use it can get there.
-bool populate(uint64_t va) {
+bool populate_write(void* page, size_t bytes) {
     constexpr int kMadvPopulateWrite = 23;  // Linux 5.14
-    const auto page_size = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    return madvise(page, bytes, kMadvPopulateWrite) == 0;
+}
+
+// Makes the page present and writable without changing it, so that the atomic that follows does not fault.
+// DEVIATION: memory that is unmapped between this call and the atomic instruction still raises a signal in the
+// application; only a program that frees a region while a peer may still use it can get there. On kernels before 5.14
+// a page that is readable is taken for writable.
+bool populate(uint64_t va) {
+    static const auto page_size = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     void* page = reinterpret_cast<void*>(va & ~(page_size - 1));
-    if (madvise(page, page_size, kMadvPopulateWrite) == 0) return true;
+    if (populate_write(page, page_size)) return true;
+    // EINVAL means a protected page or a kernel that has no such advice: our own stack tells which.
     if (errno != EINVAL) return false;
-    // An older kernel: at least know that the page is there and readable.
-    uint64_t value;
+    uint64_t value = 0;
+    void* own = reinterpret_cast<void*>(reinterpret_cast<uint64_t>(&value) & ~(page_size - 1));
+    if (populate_write(own, page_size)) return false;
     const iovec local{&value, sizeof value}, remote{reinterpret_cast<void*>(va), sizeof value};
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof value;
 }
