@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the log goes. Nothing on the data path logs.
+#pragma once
+
+#include "config/config.h"
+
+namespace rocemu::daemon {
+
+// Throws spdlog::spdlog_ex if the file cannot be opened.
+void set_up_logging(const config::DaemonOptions& options);
+
+}  // namespace rocemu::daemon

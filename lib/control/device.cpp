@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Device: see device.h. Addresses in ConnectX order: the link-local GID made from the MAC address always exists.
+#include "control/device.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "config/config.h"
+#include "net/eui64.h"
+#include "net/iboe_mtu.h"
+
+namespace rocemu::control {
+
+Device::Device(uint32_t id, const DeviceInit& init)
+    : id_(id), name_(init.name), port_(init.port), netdev_(init.netdev), fabric_nic_(init.fabric_nic) {
+    std::copy(std::begin(init.info.mac), std::end(init.info.mac), mac_.begin());
+    mtu_ = init.info.mtu;
+    link_up_ = init.info.link_up;
+    speed_mbps_ = init.info.speed_mbps;
+
+    std::vector<wire::Gid> addresses{net::link_local_gid(mac_)};
+    for (const auto& text : init.addresses) {
+        std::string address;
+        int prefix = 0;
+        if (!config::split_address(text, address, prefix))
+            throw std::runtime_error(name_ + ": '" + text + "' is not an address with prefix length");
+        if (const auto gid = wire::parse_gid(address)) addresses.push_back(*gid);
+    }
+    gids_.add(addresses);
+
+    if (!netdev_.empty()) {
+        const auto interface = read_interface(netdev_);
+        if (!interface) throw std::runtime_error(name_ + ": there is no kernel interface '" + netdev_ + "'");
+        take_interface(*interface, init.addresses.empty());
+    }
+    if (init.mtu != 0) mtu_ = std::min(mtu_, init.mtu);
+    if (net::iboe_mtu(mtu_) == 0)
+        throw std::runtime_error(name_ + ": an MTU of " + std::to_string(mtu_) + " bytes is too small for RoCE");
+}
+
+void Device::take_interface(const InterfaceInfo& interface, bool addresses_too) {
+    ifindex_ = interface.index;
+    if (mtu_ == 0 || interface.mtu < mtu_) mtu_ = interface.mtu;
+    link_up_ = interface.running;
+    if (addresses_too) gids_.add(interface.addresses);
+}
+
+uint8_t Device::active_mtu() const { return net::iboe_mtu(mtu_); }
+uint64_t Device::node_guid() const { return net::guid_of(mac_); }
+
+std::vector<engine::LocalAddress> Device::local_addresses() const {
+    std::vector<engine::LocalAddress> list;
+    for (const auto& gid : gids_.addresses()) list.push_back({gid, netdev_.empty()});
+    return list;
+}
+
+}  // namespace rocemu::control

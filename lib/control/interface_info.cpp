@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// rtnetlink: two dumps, one parser.
+#include "control/interface_info.h"
+
+#include <linux/if.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "control/unique_fd.h"
+
+extern "C" unsigned int if_nametoindex(const char* name);  // <net/if.h> and <linux/if.h> exclude each other
+
+namespace rocemu::control {
+namespace {
+
+struct Attribute {
+    uint16_t type;
+    std::span<const std::byte> data;
+};
+
+template <typename Visit>
+void for_each_attribute(std::span<const std::byte> bytes, Visit visit) {
+    while (bytes.size() >= sizeof(rtattr)) {
+        rtattr head;
+        std::memcpy(&head, bytes.data(), sizeof head);
+        if (head.rta_len < sizeof head || head.rta_len > bytes.size()) return;
+        visit(Attribute{head.rta_type, bytes.subspan(sizeof head, head.rta_len - sizeof head)});
+        bytes = bytes.subspan(std::min<size_t>(bytes.size(), RTA_ALIGN(head.rta_len)));
+    }
+}
+
+void take_link(std::span<const std::byte> body, InterfaceInfo& info) {
+    ifinfomsg m;
+    if (body.size() < sizeof m) return;
+    std::memcpy(&m, body.data(), sizeof m);
+    if (m.ifi_index != static_cast<int>(info.index)) return;
+    info.running = (m.ifi_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    for_each_attribute(body.subspan(NLMSG_ALIGN(sizeof m)), [&](const Attribute& a) {
+        if (a.type == IFLA_ADDRESS && a.data.size() == info.mac.size())
+            std::memcpy(info.mac.data(), a.data.data(), info.mac.size());
+        if (a.type == IFLA_MTU && a.data.size() == sizeof info.mtu) std::memcpy(&info.mtu, a.data.data(), sizeof info.mtu);
+    });
+}
+
+void take_address(std::span<const std::byte> body, InterfaceInfo& info) {
+    ifaddrmsg m;
+    if (body.size() < sizeof m) return;
+    std::memcpy(&m, body.data(), sizeof m);
+    if (m.ifa_index != info.index) return;
+    // IFA_LOCAL is ours on point-to-point links, where IFA_ADDRESS is the peer's.
+    std::optional<wire::Gid> local, address;
+    for_each_attribute(body.subspan(NLMSG_ALIGN(sizeof m)), [&](const Attribute& a) {
+        std::optional<wire::Gid> gid;
+        if (m.ifa_family == AF_INET && a.data.size() == 4) gid = wire::Gid::from_ipv4(load_be<uint32_t>(a.data.data()));
+        if (m.ifa_family == AF_INET6 && a.data.size() == 16) gid = wire::Gid::from_bytes(a.data.data());
+        if (a.type == IFA_LOCAL && gid) local = gid;
+        if (a.type == IFA_ADDRESS && gid) address = gid;
+    });
+    if (const auto gid = local ? local : address) info.addresses.push_back(*gid);
+}
+
+bool dump(int socket, uint16_t type, InterfaceInfo& info) {
+    struct {
+        nlmsghdr header;
+        rtgenmsg body;
+    } request{};
+    request.header.nlmsg_len = NLMSG_LENGTH(sizeof(rtgenmsg));
+    request.header.nlmsg_type = type;
+    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    request.body.rtgen_family = AF_UNSPEC;
+    if (::send(socket, &request, request.header.nlmsg_len, 0) < 0) return false;
+    alignas(nlmsghdr) std::array<std::byte, 65536> buffer;
+    for (;;) {
+        const ssize_t n = ::recv(socket, buffer.data(), buffer.size(), 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        if (!take_messages({buffer.data(), static_cast<size_t>(n)}, info)) return true;
+    }
+}
+
+}  // namespace
+
+bool take_messages(std::span<const std::byte> bytes, InterfaceInfo& info) {
+    while (bytes.size() >= sizeof(nlmsghdr)) {
+        nlmsghdr head;
+        std::memcpy(&head, bytes.data(), sizeof head);
+        if (head.nlmsg_len < sizeof head || head.nlmsg_len > bytes.size()) return true;
+        if (head.nlmsg_type == NLMSG_DONE || head.nlmsg_type == NLMSG_ERROR) return false;
+        const auto body = bytes.subspan(NLMSG_HDRLEN, head.nlmsg_len - NLMSG_HDRLEN);
+        if (head.nlmsg_type == RTM_NEWLINK) take_link(body, info);
+        if (head.nlmsg_type == RTM_NEWADDR) take_address(body, info);
+        bytes = bytes.subspan(std::min<size_t>(bytes.size(), NLMSG_ALIGN(head.nlmsg_len)));
+    }
+    return true;
+}
+
+std::optional<InterfaceInfo> read_interface(const std::string& name) {
+    InterfaceInfo info;
+    info.index = if_nametoindex(name.c_str());
+    if (info.index == 0) return std::nullopt;
+    const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+    if (!socket || !dump(socket.get(), RTM_GETLINK, info) || !dump(socket.get(), RTM_GETADDR, info)) return std::nullopt;
+    return info;
+}
+
+}  // namespace rocemu::control

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Listener: see listener.h. The lock, not the socket, decides who is the daemon: a crashed daemon's lock is free.
+#include "control/listener.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+namespace rocemu::control {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) { throw std::runtime_error(path + ": " + what); }
+[[noreturn]] void fail_errno(const std::string& path, const std::string& what) {
+    fail(path, what + ": " + std::strerror(errno));
+}
+
+// A directory of ours alone, if it has to be made: in /tmp nobody else may put a socket there.
+void make_directory(const std::string& path) {
+    const auto parent = std::filesystem::path(path).parent_path();
+    if (parent.empty() || std::filesystem::exists(parent)) return;
+    const mode_t before = umask(077);
+    std::error_code error;
+    std::filesystem::create_directories(parent, error);
+    umask(before);
+    if (error) fail(parent.string(), error.message());
+}
+
+UniqueFd take_lock(const std::string& path) {
+    UniqueFd lock(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock) fail_errno(path + ".lock", "cannot be opened");
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) fail(path, "another rocemud is already running on this socket");
+    return lock;
+}
+
+uid_t user_of(const std::string& name) {
+    if (name.empty()) return static_cast<uid_t>(-1);
+    if (name.find_first_not_of("0123456789") == name.npos) return static_cast<uid_t>(std::stoul(name));
+    const passwd* entry = getpwnam(name.c_str());
+    if (!entry) fail("daemon.socket_owner", "there is no user '" + name + "'");
+    return entry->pw_uid;
+}
+gid_t group_of(const std::string& name) {
+    if (name.empty()) return static_cast<gid_t>(-1);
+    if (name.find_first_not_of("0123456789") == name.npos) return static_cast<gid_t>(std::stoul(name));
+    const group* entry = getgrnam(name.c_str());
+    if (!entry) fail("daemon.socket_group", "there is no group '" + name + "'");
+    return entry->gr_gid;
+}
+
+}  // namespace
+
+Listener::Listener(const std::string& path, const config::DaemonOptions& options) : path_(path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof address.sun_path) fail(path, "is too long for a socket");
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    make_directory(path);
+    lock_ = take_lock(path);
+
+    struct stat info {};
+    if (lstat(path.c_str(), &info) == 0) {
+        if (!S_ISSOCK(info.st_mode)) fail(path, "exists and is no socket");
+        ::unlink(path.c_str());  // of a daemon that is dead: we hold its lock
+    }
+    socket_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket_) fail_errno(path, "socket");
+    const mode_t before = umask(0177);  // nobody else connects before the permissions are right
+    const int bound = ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    umask(before);
+    if (bound != 0) fail_errno(path, "cannot be bound");
+    const uid_t owner = user_of(options.socket_owner);
+    const gid_t group = group_of(options.socket_group);
+    if ((owner != static_cast<uid_t>(-1) || group != static_cast<gid_t>(-1)) && ::lchown(path.c_str(), owner, group) != 0)
+        fail_errno(path, "owner or group cannot be set");
+    if (::chmod(path.c_str(), static_cast<mode_t>(options.socket_mode)) != 0) fail_errno(path, "mode cannot be set");
+    if (::listen(socket_.get(), 128) != 0) fail_errno(path, "listen");
+}
+
+// The lock file stays: removing it would let two daemons hold two files of one name.
+Listener::~Listener() {
+    if (socket_) ::unlink(path_.c_str());
+}
+
+}  // namespace rocemu::control

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a session owns. Plain records kept by control; the shards have their own of the same objects. An object is found
+// only in the tables of its own session: a number of somebody else's means nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/verbs_types.h"
+#include "control/event_outbox.h"
+#include "control/queue_arena.h"
+#include "memory/key_table.h"
+
+namespace rocemu::control {
+
+struct ContextObject {
+    uint32_t device = 0;
+    std::unique_ptr<EventOutbox> events;  // asynchronous events; nullptr if the application gave no socket
+};
+
+struct PdObject {
+    uint32_t context = 0;
+    uint32_t users = 0;  // MRs and QPs
+};
+
+struct MrObject {
+    uint32_t pd = 0;
+    uint32_t context = 0;
+};
+
+struct ChannelObject {
+    uint32_t context = 0;
+    uint32_t users = 0;  // CQs
+    std::unique_ptr<EventOutbox> events;
+};
+
+struct CqObject {
+    uint32_t context = 0;
+    uint32_t channel = 0;  // abi::kNoChannel: none
+    uint32_t users = 0;    // a QP counts once for each of its CQs
+    QueueBlock block;
+};
+
+struct QpObject {
+    uint32_t context = 0, device = 0;
+    uint32_t shard = 0, slot = 0;
+    uint32_t pd = 0, send_cq = 0, recv_cq = 0;
+    QpType type = QpType::Rc;
+    QueueBlock block;
+};
+
+}  // namespace rocemu::control

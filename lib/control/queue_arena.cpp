@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// QueueArena: first fit over the holes of each region.
+#include "control/queue_arena.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace rocemu::control {
+namespace {
+
+constexpr uint64_t kFirstRegion = 1u << 20;
+constexpr uint64_t kLargestStep = 64u << 20;
+
+uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
+
+}  // namespace
+
+bool QueueArena::take(uint32_t index, uint64_t bytes, QueueBlock& block) {
+    Region& region = regions_[index];
+    for (auto it = region.holes.begin(); it != region.holes.end(); ++it) {
+        const auto [offset, size] = *it;
+        if (size < bytes) continue;
+        region.holes.erase(it);
+        if (size > bytes) region.holes.emplace(offset + bytes, size - bytes);
+        block = {index + 1, offset, bytes, region.memory->address() + offset};
+        if (offset < region.touched) std::memset(block.address, 0, std::min(bytes, region.touched - offset));
+        region.touched = std::max(region.touched, offset + bytes);
+        used_ += bytes;
+        return true;
+    }
+    return false;
+}
+
+int QueueArena::allocate(uint64_t bytes, QueueBlock& block, UniqueFd& new_region, uint64_t& new_region_bytes) {
+    new_region_bytes = 0;
+    if (bytes == 0 || bytes > quota_) return ENOMEM;
+    bytes = round_up(bytes, kAlign);
+    for (uint32_t i = 0; i < regions_.size(); ++i)
+        if (take(i, bytes, block)) return 0;
+
+    const uint64_t step = std::clamp(mapped_, kFirstRegion, kLargestStep);
+    uint64_t size = round_up(std::max(bytes, step), 4096);
+    if (mapped_ + size > quota_) size = round_up(bytes, 4096);
+    if (mapped_ + size > quota_) return ENOMEM;
+    auto memory = SharedRegion::create(size);
+    if (!memory) return errno;
+    new_region = memory->take_fd();
+    new_region_bytes = size;
+    mapped_ += size;
+    Region region;
+    region.memory = std::move(memory);
+    region.holes.emplace(0, size);
+    regions_.push_back(std::move(region));
+    take(static_cast<uint32_t>(regions_.size() - 1), bytes, block);
+    return 0;
+}
+
+void QueueArena::free(const QueueBlock& block) {
+    Region& region = regions_[block.region - 1];
+    used_ -= block.bytes;
+    uint64_t offset = block.offset, bytes = block.bytes;
+    auto next = region.holes.lower_bound(offset);
+    if (next != region.holes.end() && next->first == offset + bytes) {
+        bytes += next->second;
+        next = region.holes.erase(next);
+    }
+    if (next != region.holes.begin()) {
+        const auto before = std::prev(next);
+        if (before->first + before->second == offset) {
+            before->second += bytes;
+            return;
+        }
+    }
+    region.holes.emplace(offset, bytes);
+}
+
+}  // namespace rocemu::control

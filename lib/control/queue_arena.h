@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// QueueArena: memory for the queues of one session, cut from shared regions. Grows by new regions (never by resizing
+// one), up to the session's quota; a block that was used before is zeroed again before it is given out.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "control/shared_region.h"
+
+namespace rocemu::control {
+
+struct QueueBlock {
+    uint32_t region = 0;   // number in the session; region 0 is not of the arena
+    uint64_t offset = 0;
+    uint64_t bytes = 0;    // as allocated
+    std::byte* address = nullptr;
+};
+
+class QueueArena {
+  public:
+    static constexpr uint64_t kAlign = 128;
+
+    explicit QueueArena(uint64_t quota_bytes) : quota_(quota_bytes) {}
+
+    // 0, ENOMEM (quota) or another errno. If a region was made for it, `new_region` is its descriptor (to be sent to the
+    // application, once) and new_region_bytes its size; else new_region_bytes is 0.
+    int allocate(uint64_t bytes, QueueBlock& block, UniqueFd& new_region, uint64_t& new_region_bytes);
+    void free(const QueueBlock& block);
+    [[nodiscard]] uint64_t used() const { return used_; }
+    [[nodiscard]] uint64_t mapped() const { return mapped_; }
+
+  private:
+    struct Region {
+        std::unique_ptr<SharedRegion> memory;
+        std::map<uint64_t, uint64_t> holes;  // offset -> bytes, never adjacent
+        uint64_t touched = 0;                // bytes behind it were never given out
+    };
+    bool take(uint32_t index, uint64_t bytes, QueueBlock& block);
+
+    uint64_t quota_;
+    uint64_t mapped_ = 0, used_ = 0;
+    std::vector<Region> regions_;
+};
+
+}  // namespace rocemu::control

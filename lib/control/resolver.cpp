@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Resolver: see resolver.h. Everything is taken to be on the link: routers are not asked yet.
+#include "control/resolver.h"
+
+#include <array>
+#include <cerrno>
+
+#include "net/arp.h"
+#include "net/eui64.h"
+#include "net/neighbour_discovery.h"
+
+namespace rocemu::control {
+
+const wire::MacAddress* Resolver::known(const Device& device, const wire::Gid& address) const {
+    if (device.gids().find(address, net::RoceVersion::V2)) return &device.mac();
+    if (!device.fabric_nic()) return nullptr;
+    for (const auto& other : devices_)
+        if (other->fabric_nic() && other->gids().find(address, net::RoceVersion::V2)) return &other->mac();
+    return nullptr;
+}
+
+void Resolver::resolve(Device& device, const wire::Gid& address, Answer answer) {
+    if (const auto* mac = known(device, address)) return answer(0, *mac);
+    if (const auto mac = net::mac_of_link_local(address)) return answer(0, *mac);
+    const Instant now = EventLoop::now();
+    auto& table = device.neighbours();
+    const bool trying = table.resolve(address, now);
+    if (const auto mac = table.lookup(address)) {
+        tick(now);
+        return answer(0, *mac);
+    }
+    if (!trying) return answer(EHOSTUNREACH, {});
+    waiters_.push_back({device.id(), address, std::move(answer)});
+    tick(now);
+}
+
+void Resolver::request(Device& device, const wire::Gid& target) {
+    // From an address of the same family, the first of the table.
+    for (const auto& own : device.gids().addresses()) {
+        if (own.is_ipv4_mapped() != target.is_ipv4_mapped()) continue;
+        const auto send = [&](auto frame) {
+            shards_.submit(
+                0,
+                [frame, id = device.id()](engine::Shard& shard) {
+                    shard.send_raw(id, frame);
+                    return true;
+                },
+                [] {});
+        };
+        if (target.is_ipv4_mapped()) send(net::arp_request(device.mac(), own.ipv4(), target.ipv4()));
+        else send(net::neighbour_solicitation(device.mac(), own, target));
+        return;
+    }
+}
+
+void Resolver::learn(uint32_t device, const wire::Gid& address, const wire::MacAddress& mac, Instant now) {
+    if (device >= devices_.size()) return;
+    devices_[device]->neighbours().learn(address, mac, now);
+    finish(device, address, 0, mac);
+}
+
+void Resolver::tick(Instant now) {
+    for (auto& device : devices_) {
+        auto& table = device->neighbours();
+        if (now < table.next_deadline()) continue;
+        std::array<wire::Gid, 16> list;
+        size_t n = 0;
+        do {
+            n = table.poll_requests(now, list);
+            for (size_t i = 0; i < n; ++i) request(*device, list[i]);
+        } while (n == list.size());
+        do {
+            n = table.poll_failures(list);
+            for (size_t i = 0; i < n; ++i) finish(device->id(), list[i], ETIMEDOUT, {});
+        } while (n == list.size());
+    }
+}
+
+void Resolver::finish(uint32_t device, const wire::Gid& address, int error, const wire::MacAddress& mac) {
+    std::list<Waiter> ready;  // answers may come back to resolve()
+    for (auto it = waiters_.begin(); it != waiters_.end();) {
+        const auto next = std::next(it);
+        if (it->device == device && it->address == address) ready.splice(ready.end(), waiters_, it);
+        it = next;
+    }
+    for (auto& waiter : ready) waiter.answer(error, mac);
+}
+
+}  // namespace rocemu::control

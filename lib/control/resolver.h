@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Resolver: from a destination GID to the MAC address on the wire: our own addresses, the other NICs of the fabric,
+// link-local addresses made from MAC addresses, else a neighbour found by ARP or neighbour discovery. The answer may
+// come later; requests leave through shard 0, what peers tell comes back as shard events.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "control/device.h"
+#include "control/shard_link.h"
+
+namespace rocemu::control {
+
+class Resolver {
+  public:
+    // 0 and the address, or ETIMEDOUT (nobody answered), EHOSTUNREACH (just tried, nobody answered).
+    using Answer = std::function<void(int error, const wire::MacAddress& mac)>;
+
+    Resolver(std::vector<std::unique_ptr<Device>>& devices, ShardSet& shards) : devices_(devices), shards_(shards) {}
+
+    void resolve(Device& device, const wire::Gid& address, Answer answer);
+    // An ARP or ND message told it.
+    void learn(uint32_t device, const wire::Gid& address, const wire::MacAddress& mac, Instant now);
+    // Requests and time limits that are due; every 100 ms or so.
+    void tick(Instant now);
+
+  private:
+    struct Waiter {
+        uint32_t device;
+        wire::Gid address;
+        Answer answer;
+    };
+    const wire::MacAddress* known(const Device& device, const wire::Gid& address) const;
+    void request(Device& device, const wire::Gid& target);
+    void finish(uint32_t device, const wire::Gid& address, int error, const wire::MacAddress& mac);
+
+    std::vector<std::unique_ptr<Device>>& devices_;
+    ShardSet& shards_;
+    std::list<Waiter> waiters_;
+};
+
+}  // namespace rocemu::control

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Hello: version, identity, payload path, and the session's first shared region. See abi/session_page.h for its layout.
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "abi/agent_ring.h"
+#include "control/services/services.h"
+#include "payload/probe.h"
+
+namespace rocemu::control {
+namespace {
+
+constexpr uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
+
+// How this process's memory is reached; None: not at all.
+payload::Path choose_path(const Control& control, Session& session, const abi::HelloRequest& request) {
+    const std::string& wanted = control.config.daemon.payload;
+    const bool agent = request.features & abi::kFeatureAgent;
+    // A process number is not a process: it may run another program tomorrow (exec of a privileged one included). For
+    // processes of our own user the kernel checks that on every call; a root daemon would be allowed everything, so it
+    // uses process_vm for root's processes only.
+    int error = EACCES;
+    if (wanted != "agent" && (request.features & abi::kFeatureProcessVm) && session.peer.uid == geteuid()) {
+        error = payload::probe_process_vm(session.peer.pid, request.probe_va, request.probe_cookie);
+        if (error == 0) return payload::Path::ProcessVm;
+    }
+    if (wanted != "pull" && agent) {
+        if (wanted == "auto") spdlog::info("{}: process_vm is refused ({}), using the agent", session.name(), std::strerror(error));
+        return payload::Path::Agent;
+    }
+    spdlog::warn("{}: its memory cannot be reached: process_vm: {}, agent: {}", session.name(), std::strerror(error),
+                 agent ? "not allowed by daemon.payload" : "not offered");
+    return payload::Path::None;
+}
+
+struct Layout {
+    uint64_t doorbells, agent, bytes;
+};
+Layout layout_of(uint32_t shards, bool agent) {
+    Layout l{};
+    l.doorbells = round_up(sizeof(abi::SessionPage), 4096);
+    l.bytes = round_up(l.doorbells + shards * sizeof(abi::DoorbellBlock), 4096);
+    if (agent) {
+        l.agent = l.bytes;
+        l.bytes += shards * sizeof(abi::AgentRing);
+    }
+    return l;
+}
+
+int make_wake_fds(Session& session, uint32_t shards) {
+    session.wake_fds.clear();
+    for (uint32_t i = 0; i < shards; ++i) {
+        session.wake_fds.emplace_back(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (!session.wake_fds.back()) return errno;
+    }
+    return 0;
+}
+
+void fill_version(Control& control, abi::HelloReply& reply) {
+    reply.shards = control.shards.size();
+    reply.devices = static_cast<uint32_t>(control.devices.size());
+    std::snprintf(reply.daemon_version, sizeof reply.daemon_version, "%s", ROCEMU_VERSION);
+}
+
+void greet_tool(Call& call) {
+    // Tools see every session and may record every frame: the daemon's own user and root only.
+    if (call.session->peer.uid != geteuid() && call.session->peer.uid != 0) return call.reply.fail(EPERM);
+    call.session->greeted = call.session->admin = true;
+    abi::HelloReply reply;
+    fill_version(call.control, reply);
+    call.reply.send(reply);
+}
+
+}  // namespace
+
+void handle(Call& call, const abi::HelloRequest& request) {
+    Session& session = *call.session;
+    Control& control = call.control;
+    if (request.version_major != abi::kVersionMajor) {
+        spdlog::info("{}: version {}.{} of the border, ours is {}.{}", session.name(), request.version_major,
+                     request.version_minor, abi::kVersionMajor, abi::kVersionMinor);
+        return call.reply.fail(EPROTONOSUPPORT);
+    }
+    if (request.admin) return greet_tool(call);
+    const uint32_t shards = control.shards.size();
+    session.path = choose_path(control, session, request);
+    if (session.path == payload::Path::None) return call.reply.fail(EPERM);
+
+    const Layout layout = layout_of(shards, request.features & abi::kFeatureAgent);
+    session.region0 = SharedRegion::create(layout.bytes);
+    if (!session.region0) return call.reply.fail(errno);
+    if (const int error = make_wake_fds(session, shards)) return call.reply.fail(error);
+    std::byte* base = session.region0->address();
+    session.page = reinterpret_cast<abi::SessionPage*>(base);
+    session.arena = std::make_unique<QueueArena>(static_cast<uint64_t>(control.config.limits.session_memory_mb) << 20);
+    session.greeted = true;
+
+    std::vector<engine::SessionSetup> setups(shards);
+    for (uint32_t i = 0; i < shards; ++i) {
+        session.space_stats.push_back(std::make_unique<payload::SpaceStats>());
+        auto& s = setups[i];
+        s.id = session.id;
+        s.space.id = session.id;
+        s.space.pid = session.peer.pid;
+        s.space.path = session.path;
+        if (layout.agent) s.space.agent = reinterpret_cast<abi::AgentRing*>(base + layout.agent) + i;
+        s.space.stats = session.space_stats.back().get();
+        s.page = session.page;
+        s.doorbells = reinterpret_cast<abi::DoorbellBlock*>(base + layout.doorbells) + i;
+        s.wake_fd = session.wake_fds[i].get();
+    }
+
+    abi::HelloReply reply;
+    fill_version(control, reply);
+    reply.features = request.features & (abi::kFeatureProcessVm | abi::kFeatureAgent);
+    reply.payload_path = session.path == payload::Path::ProcessVm ? abi::kPathProcessVm : abi::kPathAgent;
+    reply.region0_bytes = layout.bytes;
+    reply.doorbells_offset = layout.doorbells;
+    reply.agent_offset = layout.agent;
+
+    control.call_all(
+        call.session,
+        [setups](engine::Shard& shard, uint32_t index) {
+            shard.add_session(setups[index]);
+            return true;
+        },
+        [reply, replier = call.reply, session = call.session]() mutable {
+            std::vector<UniqueFd> fds;
+            fds.push_back(session->region0->take_fd());
+            for (const auto& fd : session->wake_fds) fds.emplace_back(dup(fd.get()));
+            replier.send(reply, std::move(fds));
+        });
+    spdlog::info("{}: uid {}, attached, payload by {}", session.name(), session.peer.uid,
+                 session.path == payload::Path::ProcessVm ? "process_vm" : "agent");
+}
+
+}  // namespace rocemu::control

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory regions. Registration pins and touches nothing: a range without memory behind it fails when it is used.
+// Read IBTA volume 1, 10.6.3 and the ibv_reg_mr man page. A key is in every shard's table before the program learns it,
+// and in none any more when deregistration is answered.
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+
+#include "control/services/mr_service.h"
+#include "control/services/services.h"
+
+namespace rocemu::control {
+namespace {
+
+constexpr uint32_t kMandatoryAccess = 0xfffff;  // flags from bit 20 on are hints that may be ignored
+constexpr uint32_t kKnownAccess = access_flags::kLocalWrite | access_flags::kRemoteWrite | access_flags::kRemoteRead |
+                                  access_flags::kRemoteAtomic | access_flags::kMwBind | access_flags::kZeroBased |
+                                  access_flags::kOnDemand | access_flags::kHugetlb;
+
+// nullptr, or what is wrong.
+const char* fault_of(const abi::RegMrRequest& r, uint64_t iova) {
+    if (r.access & kMandatoryAccess & ~kKnownAccess) return "unknown access flag";
+    // Who lets others write lets itself write.
+    const bool remote_write = r.access & (access_flags::kRemoteWrite | access_flags::kRemoteAtomic);
+    if (remote_write && !(r.access & access_flags::kLocalWrite)) return "remote write or atomic access without local write";
+    if (r.length > ~r.va) return "address range wraps";
+    if (r.length > ~iova) return "iova range wraps";
+    return nullptr;
+}
+
+}  // namespace
+
+void handle(Call& call, const abi::RegMrRequest& request) {
+    Session& session = *call.session;
+    Control& control = call.control;
+    const auto pd = session.pds.find(request.pd);
+    if (pd == session.pds.end()) return call.reply.fail(EINVAL);
+    const uint64_t iova = request.access & access_flags::kZeroBased ? 0 : request.iova;
+    if (const char* fault = fault_of(request, iova)) {
+        spdlog::info("{}: reg_mr({:#x}, {}): {}", session.name(), request.va, request.length, fault);
+        return call.reply.fail(EINVAL);
+    }
+    if (session.mrs.size() >= static_cast<size_t>(control.config.limits.max_mr)) return call.reply.fail(ENOMEM);
+    const auto key = control.keys.take();
+    if (!key) return call.reply.fail(ENOMEM);
+    session.mrs.emplace(*key, MrObject{request.pd, pd->second.context});
+    ++pd->second.users;
+
+    memory::Region region;
+    region.key = *key;
+    region.pd = request.pd;
+    region.access = request.access;
+    region.iova = iova;
+    region.length = request.length;
+    region.va = request.va;
+    region.space = session.id;
+    control.call_all(
+        call.session,
+        [region](engine::Shard& shard, uint32_t) {
+            shard.keys().insert(region);
+            return true;
+        },
+        [key = *key, reply = call.reply]() mutable {
+            abi::RegMrReply r;
+            r.key = key;
+            reply.send(r);
+        });
+}
+
+void remove_mr(Control& control, const std::shared_ptr<Session>& session, uint32_t key, std::function<void()> done) {
+    const auto it = session->mrs.find(key);
+    const uint32_t pd_id = it->second.pd;
+    session->mrs.erase(it);
+    control.call_all(
+        session,
+        [key](engine::Shard& shard, uint32_t) {
+            shard.keys().remove(key);
+            return true;
+        },
+        [&control, session, key, pd_id, done = std::move(done)] {
+            control.keys.give_back(key);
+            if (const auto pd = session->pds.find(pd_id); pd != session->pds.end()) --pd->second.users;
+            done();
+        });
+}
+
+void handle(Call& call, const abi::DeregMrRequest& request) {
+    if (!call.session->mrs.contains(request.key)) return call.reply.fail(EINVAL);
+    remove_mr(call.control, call.session, request.key,
+              [reply = call.reply]() mutable { reply.send(abi::DeregMrReply{}); });
+}
+
+}  // namespace rocemu::control

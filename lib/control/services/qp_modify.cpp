@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// modify_qp and query_qp. Transitions, masks and ranges are the core's to judge (lib/transport); here is what needs the
+// device: port, P_Key index, path MTU, and the way from an address handle to the headers on the wire.
+// Read the ibv_modify_qp man page. An invalid attribute modifies nothing.
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "control/qp_attr_record.h"
+#include "control/services/services.h"
+#include "net/address.h"
+
+namespace rocemu::control {
+namespace {
+
+struct Modification {
+    std::shared_ptr<Session> session;
+    uint32_t qpn = 0, shard = 0, mask = 0;
+    transport::QpAttr attr;
+    std::optional<wire::AddressVector> route;
+    const char* bad_attr = nullptr;
+    int error = 0;
+    transport::QpAttr after;
+};
+
+void refuse(const Modification& m, const char* why, int error, Replier& reply) {
+    spdlog::info("{}: modify_qp {:#x}: {} ({})", m.session->name(), m.qpn, why, std::strerror(error));
+    reply.fail(error);
+}
+
+// nullptr, or which attribute does not fit the device.
+const char* fault_of(const Device& device, const Modification& m) {
+    namespace mask = qp_attr_mask;
+    const transport::QpAttr& a = m.attr;
+    if ((m.mask & mask::kPort) && a.port_num != 1) return "port_num must be 1";
+    if ((m.mask & mask::kAv) && a.ah.port_num != 1) return "ah_attr.port_num must be 1";
+    if ((m.mask & mask::kPkeyIndex) && a.pkey_index != 0) return "pkey_index must be 0";
+    if ((m.mask & mask::kPathMtu) && (a.path_mtu < 1 || a.path_mtu > device.active_mtu()))
+        return "path_mtu is not 256 to the active MTU of the port";
+    return nullptr;
+}
+
+net::AddressRequest address_of(const Modification& m, uint32_t remote_qpn) {
+    net::AddressRequest r;
+    r.is_global = m.attr.ah.is_global != 0;
+    r.dgid.raw = m.attr.ah.dgid;
+    r.sgid_index = m.attr.ah.sgid_index;
+    r.flow_label = m.attr.ah.flow_label;
+    r.traffic_class = m.attr.ah.traffic_class;
+    r.hop_limit = m.attr.ah.hop_limit;
+    r.sl = m.attr.ah.sl;
+    r.local_qpn = m.qpn;
+    r.remote_qpn = remote_qpn;
+    return r;
+}
+
+void submit(Control& control, std::shared_ptr<Modification> m, Replier reply) {
+    const auto session = m->session;
+    control.call(
+        session, m->shard,
+        [m](engine::Shard& shard) {
+            m->error = shard.modify_qp(m->qpn, m->attr, m->mask, m->route ? &*m->route : nullptr, &m->bad_attr, &m->after);
+            return true;
+        },
+        [m, reply]() mutable {
+            if (m->error != 0) return refuse(*m, m->bad_attr ? m->bad_attr : "not allowed", m->error, reply);
+            abi::ModifyQpReply r;
+            r.attr = record_of(m->after);
+            reply.send(r);
+        });
+}
+
+}  // namespace
+
+void handle(Call& call, const abi::ModifyQpRequest& request) {
+    Control& control = call.control;
+    const auto it = call.session->qps.find(request.qpn);
+    if (it == call.session->qps.end()) return call.reply.fail(EINVAL);
+    Device& device = *control.devices[it->second.device];
+    auto m = std::make_shared<Modification>();
+    m->session = call.session;
+    m->qpn = request.qpn;
+    m->shard = it->second.shard;
+    m->mask = request.mask;
+    m->attr = attr_of(request.attr);
+    if (const char* fault = fault_of(device, *m)) return refuse(*m, fault, EINVAL, call.reply);
+    if (!(request.mask & qp_attr_mask::kAv)) return submit(control, std::move(m), call.reply);
+
+    wire::AddressVector route;
+    route.src_mac = device.mac();
+    const uint32_t remote = request.mask & qp_attr_mask::kDestQpn ? m->attr.dest_qpn : 0;
+    if (const auto error = net::assemble(device.gids(), address_of(*m, remote), route); error != net::AddressError::None)
+        return refuse(*m, net::text_of(error), error == net::AddressError::VersionOne ? EOPNOTSUPP : EINVAL, call.reply);
+    m->route = route;
+    control.resolver.resolve(device, route.dst_gid,
+                             [&control, m, reply = call.reply](int error, const wire::MacAddress& mac) mutable {
+                                 if (error != 0) return refuse(*m, "ah_attr.grh.dgid: nobody answers for this address", error, reply);
+                                 // The QP may be gone by now, and its number somebody else's.
+                                 if (m->session->ending || !m->session->qps.contains(m->qpn)) return reply.fail(EINVAL);
+                                 m->route->dst_mac = mac;
+                                 submit(control, m, reply);
+                             });
+}
+
+void handle(Call& call, const abi::QueryQpRequest& request) {
+    const auto it = call.session->qps.find(request.qpn);
+    if (it == call.session->qps.end()) return call.reply.fail(EINVAL);
+    auto attr = std::make_shared<transport::QpAttr>();
+    auto found = std::make_shared<bool>(false);
+    call.control.call(
+        call.session, it->second.shard,
+        [attr, found, qpn = request.qpn](engine::Shard& shard) {
+            *found = shard.query_qp(qpn, attr.get());
+            return true;
+        },
+        [attr, found, reply = call.reply]() mutable {
+            if (!*found) return reply.fail(EINVAL);
+            abi::QueryQpReply r;
+            r.attr = record_of(*attr);
+            reply.send(r);
+        });
+}
+
+}  // namespace rocemu::control

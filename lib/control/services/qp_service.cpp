@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queue pairs: create and destroy. Read IBTA volume 1, 11.2.4 and the ibv_create_qp man page: capacities that are
+// returned are at least what was asked for.
+#include "control/services/qp_service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "abi/queues.h"
+#include "control/services/services.h"
+
+namespace rocemu::control {
+namespace {
+
+struct QueueSizes {
+    transport::QpCaps caps;  // as returned
+    uint32_t sq_stride = 0, rq_stride = 0;
+    uint64_t sq_bytes = 0, rq_bytes = 0;
+};
+
+constexpr uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
+
+// nullptr, or which capacity is too large.
+const char* size_queues(const config::LimitOptions& limits, const abi::CreateQpRequest& r, QueueSizes& out) {
+    if (r.max_send_wr > limits.max_qp_wr) return "max_send_wr";
+    if (r.max_recv_wr > limits.max_qp_wr) return "max_recv_wr";
+    if (r.max_send_sge > limits.max_sge) return "max_send_sge";
+    if (r.max_recv_sge > limits.max_sge) return "max_recv_sge";
+    if (r.max_inline_data > limits.max_inline) return "max_inline_data";
+    out.caps.max_send_wr = std::bit_ceil(std::max(r.max_send_wr, 1u));
+    out.caps.max_recv_wr = std::bit_ceil(std::max(r.max_recv_wr, 1u));
+    out.caps.max_send_sge = std::max(r.max_send_sge, 1u);
+    out.caps.max_recv_sge = std::max(r.max_recv_sge, 1u);
+    out.sq_stride = abi::sq_stride(out.caps.max_send_sge, r.max_inline_data);
+    out.rq_stride = abi::rq_stride(out.caps.max_recv_sge);
+    // The room that the stride has anyway, but not more than a query of the device promises.
+    const auto room = static_cast<uint32_t>(out.sq_stride - sizeof(abi::SqWqe));
+    out.caps.max_inline_data = std::max(r.max_inline_data, std::min(room, static_cast<uint32_t>(limits.max_inline)));
+    out.sq_bytes = round_up(sizeof(abi::QueueHeader) + uint64_t{out.caps.max_send_wr} * out.sq_stride, abi::kCacheLine);
+    out.rq_bytes = round_up(sizeof(abi::QueueHeader) + uint64_t{out.caps.max_recv_wr} * out.rq_stride, abi::kCacheLine);
+    return nullptr;
+}
+
+engine::QueueView view_of(std::byte* base, uint32_t entries, uint32_t stride) {
+    return {reinterpret_cast<abi::QueueHeader*>(base), base + sizeof(abi::QueueHeader), entries, stride};
+}
+
+engine::QpSetup setup_of(const Session& session, const QpObject& qp, uint32_t qpn, const abi::CreateQpRequest& request,
+                         const QueueSizes& sizes, const config::LimitOptions& limits) {
+    engine::QpSetup s;
+    s.config.qpn = qpn;
+    s.config.type = qp.type;
+    s.config.caps = sizes.caps;
+    s.config.sq_sig_all = request.sq_sig_all != 0;
+    s.config.pd = qp.pd;
+    s.config.send_window_wqes = std::min(s.config.send_window_wqes, sizes.caps.max_send_wr);
+    s.config.recv_window_wqes = std::min(s.config.recv_window_wqes, sizes.caps.max_recv_wr);
+    s.config.max_dest_rd_atomic = s.config.max_rd_atomic = static_cast<uint32_t>(limits.max_rd_atomic);
+    s.device = qp.device;
+    s.session = session.id;
+    s.slot = qp.slot;
+    s.send_cq = qp.send_cq;
+    s.recv_cq = qp.recv_cq;
+    s.sq = view_of(qp.block.address, sizes.caps.max_send_wr, sizes.sq_stride);
+    s.rq = view_of(qp.block.address + sizes.sq_bytes, sizes.caps.max_recv_wr, sizes.rq_stride);
+    s.cookie = request.cookie;
+    s.context = qp.context;
+    return s;
+}
+
+// Numbers and memory of a new QP; 0 or errno, and nothing is kept then.
+int acquire(Control& control, Session& session, uint64_t bytes, QpObject& qp, uint32_t& qpn, UniqueFd& region_fd,
+            uint64_t& region_bytes) {
+    const auto slot = session.slots.take();
+    if (!slot) return ENOMEM;
+    const auto number = control.qpns.take();
+    const int error = number ? session.arena->allocate(bytes, qp.block, region_fd, region_bytes) : ENOMEM;
+    if (error != 0) {
+        session.slots.give_back(*slot);
+        if (number) control.qpns.give_back(*number);
+        return error;
+    }
+    qp.slot = *slot;
+    qpn = *number;
+    qp.shard = control.qpns.shard_of(qpn);
+    return 0;
+}
+
+void release_users(Session& session, const QpObject& qp) {
+    if (const auto pd = session.pds.find(qp.pd); pd != session.pds.end()) --pd->second.users;
+    for (const uint32_t id : {qp.send_cq, qp.recv_cq})
+        if (const auto cq = session.cqs.find(id); cq != session.cqs.end()) --cq->second.users;
+}
+
+}  // namespace
+
+void handle(Call& call, const abi::CreateQpRequest& request) {
+    Session& session = *call.session;
+    Control& control = call.control;
+    const auto pd = session.pds.find(request.pd);
+    const auto send_cq = session.cqs.find(request.send_cq), recv_cq = session.cqs.find(request.recv_cq);
+    if (pd == session.pds.end() || send_cq == session.cqs.end() || recv_cq == session.cqs.end()) return call.reply.fail(EINVAL);
+    const uint32_t context = pd->second.context;
+    if (send_cq->second.context != context || recv_cq->second.context != context) return call.reply.fail(EINVAL);
+    if (request.type != static_cast<uint32_t>(QpType::Rc)) {
+        spdlog::info("{}: create_qp: type {} is not supported yet", session.name(), request.type);
+        return call.reply.fail(EOPNOTSUPP);
+    }
+    QueueSizes sizes;
+    if (const char* fault = size_queues(control.config.limits, request, sizes)) {
+        spdlog::info("{}: create_qp: {} is above the limit of the device", session.name(), fault);
+        return call.reply.fail(EINVAL);
+    }
+    if (session.qps.size() >= static_cast<size_t>(control.config.limits.max_qp)) return call.reply.fail(ENOMEM);
+
+    QpObject qp;
+    qp.context = context;
+    qp.device = session.contexts.at(context).device;
+    qp.pd = request.pd;
+    qp.send_cq = request.send_cq;
+    qp.recv_cq = request.recv_cq;
+    qp.type = static_cast<QpType>(request.type);
+    uint32_t qpn = 0;
+    std::vector<UniqueFd> fds(1);
+    abi::CreateQpReply reply;
+    if (const int error = acquire(control, session, sizes.sq_bytes + sizes.rq_bytes, qp, qpn, fds[0], reply.new_region_bytes))
+        return call.reply.fail(error);
+    if (!fds[0]) fds.clear();
+    ++pd->second.users;
+    ++send_cq->second.users;
+    ++recv_cq->second.users;
+    session.qps.emplace(qpn, qp);
+
+    reply.qpn = qpn;
+    reply.slot = qp.slot;
+    reply.shard = qp.shard;
+    reply.max_send_wr = sizes.caps.max_send_wr;
+    reply.max_recv_wr = sizes.caps.max_recv_wr;
+    reply.max_send_sge = sizes.caps.max_send_sge;
+    reply.max_recv_sge = sizes.caps.max_recv_sge;
+    reply.max_inline_data = sizes.caps.max_inline_data;
+    reply.sq = {qp.block.region, sizes.caps.max_send_wr, sizes.sq_stride, 0, qp.block.offset};
+    reply.rq = {qp.block.region, sizes.caps.max_recv_wr, sizes.rq_stride, 0, qp.block.offset + sizes.sq_bytes};
+    control.call(
+        call.session, qp.shard,
+        [setup = setup_of(session, qp, qpn, request, sizes, control.config.limits)](engine::Shard& shard) {
+            shard.create_qp(setup);
+            return true;
+        },
+        [reply, replier = call.reply, fds = std::move(fds)]() mutable { replier.send(reply, std::move(fds)); });
+}
+
+void remove_qp(Control& control, const std::shared_ptr<Session>& session, uint32_t qpn, std::function<void()> done) {
+    const auto it = session->qps.find(qpn);
+    const QpObject qp = it->second;
+    session->qps.erase(it);
+    control.call(
+        session, qp.shard, [qpn](engine::Shard& shard) { return shard.destroy_qp(qpn); },
+        [&control, session, qpn, qp, done = std::move(done)] {
+            control.qpns.give_back(qpn);
+            session->slots.give_back(qp.slot);
+            session->arena->free(qp.block);
+            release_users(*session, qp);
+            done();
+        });
+}
+
+void handle(Call& call, const abi::DestroyQpRequest& request) {
+    if (!call.session->qps.contains(request.qpn)) return call.reply.fail(EINVAL);
+    remove_qp(call.control, call.session, request.qpn,
+              [reply = call.reply]() mutable { reply.send(abi::DestroyQpReply{}); });
+}
+
+}  // namespace rocemu::control

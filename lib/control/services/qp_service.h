@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Removal of a queue pair, also for teardown.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "control/control.h"
+
+namespace rocemu::control {
+
+// Precondition: the QP is in session->qps. `done` when its shard has forgotten it and no payload job of it is out.
+void remove_qp(Control& control, const std::shared_ptr<Session>& session, uint32_t qpn, std::function<void()> done);
+
+}  // namespace rocemu::control

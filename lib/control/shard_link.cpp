@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ShardSet: see shard_link.h.
+#include "control/shard_link.h"
+
+#include <unistd.h>
+
+#include <array>
+
+namespace rocemu::control {
+
+ShardSet::ShardSet(EventLoop& loop, std::vector<engine::Shard*> shards, EventHandler on_event)
+    : loop_(loop), on_event_(std::move(on_event)) {
+    for (auto* shard : shards) {
+        links_.emplace_back().shard = shard;
+        loop_.add(shard->control_fd(), EPOLLIN, [this, fd = shard->control_fd()](uint32_t) {
+            uint64_t count = 0;
+            // Before looking: what comes afterwards makes it readable again.
+            (void)!::read(fd, &count, sizeof count);
+            poll();
+        });
+    }
+}
+
+ShardSet::~ShardSet() {
+    for (auto& link : links_) loop_.remove(link.shard->control_fd());
+}
+
+void ShardSet::submit_call(uint32_t index, std::unique_ptr<engine::ShardCall> call) {
+    Link& link = links_[index];
+    ++in_flight_;
+    link.backlog.push_back(std::move(call));
+    pump(link);
+}
+
+void ShardSet::pump(Link& link) {
+    while (!link.backlog.empty() && link.shard->submit(link.backlog.front())) link.backlog.pop_front();
+}
+
+void ShardSet::poll() {
+    for (auto& link : links_) {
+        in_flight_ -= link.shard->finish_calls();
+        std::array<engine::ShardEvent, 64> events;
+        size_t n = 0;
+        do {
+            n = link.shard->poll_events(events);
+            for (size_t i = 0; i < n; ++i) on_event_(events[i]);
+        } while (n == events.size());
+        pump(link);
+    }
+}
+
+}  // namespace rocemu::control
