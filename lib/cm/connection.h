@@ -108,6 +108,7 @@ class Connection {
     void send_mra(MessageKind message, Outbox& out);
     void send_drep(Bytes private_data, Outbox& out);
     void answer(Instant now, const Mad& mad, Outbox& out);
+    void linger(Instant now);
     void enter_timewait(Instant now);
     void give_up(Instant now, Outbox& out);
 
@@ -125,7 +126,7 @@ class Connection {
     bool in_backlog_ = false;
     uint8_t retries_ = 0, max_retries_ = 0;
     Duration response_time_ = 0;  // one transmission of ours waits so long
-    Duration linger_ = 0;         // Answered: the peer repeats its request within this time
+    Duration linger_ = 0;         // Answered and nobody's: the peer repeats its request within this time
     Instant deadline_ = kNever;
     ConnectionInfo info_;
     Mad last_{};  // REQ, REP, RTU, DREQ, SIDR_REQ or final answer: what is repeated

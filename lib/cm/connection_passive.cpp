@@ -35,7 +35,7 @@ void Connection::handle_req(const RxMad& rx, const Req& req, const IpHeader& ip,
     info_.packet_lifetime = req.primary.local_ack_timeout > 0 ? req.primary.local_ack_timeout - 1 : 0;
     info_.ack_timeout = ack_timeout_of(config_->ack_delay, info_.packet_lifetime);
     response_time_ = response_time(req.local_cm_response_timeout, info_.packet_lifetime);
-    linger_ = 2 * response_time(req.remote_cm_response_timeout, info_.packet_lifetime);
+    linger_ = 3 * response_time(req.remote_cm_response_timeout, info_.packet_lifetime);
     max_retries_ = req.max_cm_retries;
     set_state(State::ReqRcvd);
     if (Event* event = add_event(out, EventKind::ConnectRequest)) {
@@ -55,7 +55,7 @@ void Connection::handle_req_again(Instant now, Outbox& out) {
         case State::MraRepRcvd:
             return repeat(out);  // the REP was lost; its own timer goes on
         case State::Answered:
-            deadline_ = now + linger_;
+            linger(now);
             return repeat(out);
         case State::Timewait:
             // IBTA 12.9.7.2: these ids belong to a connection that is over.

@@ -55,10 +55,14 @@ Status Connection::reject(Instant now, const RejectParams& p, Outbox& out) {
 
 void Connection::answer(Instant now, const Mad& mad, Outbox& out) {
     last_ = mad;
-    if (linger_ == 0) linger_ = 2 * response_time_;
-    set_state(State::Answered, now + linger_);
+    if (linger_ == 0) linger_ = 3 * response_time_;
+    set_state(State::Answered);
+    linger(now);
     out.send(info_.path, last_);
 }
+
+// The answer can be asked for again as long as the owner keeps the id, and for some retransmissions longer.
+void Connection::linger(Instant now) { deadline_ = orphan_ ? now + linger_ : kNever; }
 
 void Connection::handle_rej(Instant now, const Rej& rej, Outbox& out) {
     const auto tell = [&] {

@@ -130,7 +130,9 @@ void Connection::abandon(Instant now, Outbox& out) {
         case State::SidrReqRcvd:
             sidr_reply(now, {.status = SidrStatus::RejectedByService}, out);
             return;
-        default:  // DreqSent, Timewait, Answered run to their end; Closed is over
+        case State::Answered:
+            return linger(now);
+        default:  // DreqSent and Timewait run to their end; Closed is over
             return;
     }
 }

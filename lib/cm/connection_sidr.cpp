@@ -49,7 +49,7 @@ void Connection::handle_sidr_req(const RxMad& rx, const SidrReq& req, const IpHe
         info_.service_port = service->port;
     }
     // A SIDR_REQ does not say how long its sender waits: assume what we would.
-    linger_ = 2 * response_time(config_->response_timeout, 16);
+    linger_ = 3 * response_time(config_->response_timeout, 16);
     set_state(State::SidrReqRcvd);
     if (Event* event = add_event(out, EventKind::SidrRequest)) {
         event->binding = binding;

@@ -19,8 +19,8 @@ struct Lap {
     uint8_t remote_cm_response_timeout = 0;  // 5 bits, 4.096 us * 2^n
     uint16_t alternate_local_lid = 0;
     uint16_t alternate_remote_lid = 0;
-    wire::Gid alternate_local_gid;
-    wire::Gid alternate_remote_gid;
+    wire::Gid alternate_local_gid{};
+    wire::Gid alternate_remote_gid{};
     uint32_t alternate_flow_label = 0;  // 20 bits
     uint8_t alternate_traffic_class = 0;
     uint8_t alternate_hop_limit = 0;

@@ -15,8 +15,8 @@ struct ReqPath {
 
     uint16_t local_lid = 0;
     uint16_t remote_lid = 0;
-    wire::Gid local_gid;
-    wire::Gid remote_gid;
+    wire::Gid local_gid{};
+    wire::Gid remote_gid{};
     uint32_t flow_label = 0;  // 20 bits
     uint8_t packet_rate = 0;  // 6 bits, code of IBTA 12.7.16
     uint8_t traffic_class = 0;
