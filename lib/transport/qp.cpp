@@ -100,8 +100,7 @@ void Qp::handle_packet(const wire::PacketView& packet, Instant now) {
     QpContext& ctx = impl_->ctx;
     const bool response = packet.op->is_response();
     // IBTA 9.6.1.2.1: the opcode must be one of the QP's transport. In RESET, INIT and ERR packets are dropped silently.
-    if (packet.op->transport != wire::Transport::Rc || ctx.config.type != QpType::Rc ||
-        !(response ? ctx.can_request() : ctx.can_respond()))
+    if (packet.op->transport != wire::Transport::Rc || !(response ? ctx.can_request() : ctx.can_respond()))
         return ctx.count(Counter::rx_dropped_in_state);
     if (ctx.state() == QpState::Rtr) ctx.communication_established();
     if (response) impl_->completer.handle(packet, now);
@@ -154,7 +153,7 @@ std::optional<AsyncEvent> Qp::poll_event() {
     return static_cast<AsyncEvent>(bit);
 }
 
-Instant Qp::next_deadline() const { return impl_->retry.deadline(); }
+Instant Qp::next_deadline() const { return impl_->ctx.can_request() ? impl_->retry.deadline() : kNever; }
 
 const QpConfig& Qp::config() const { return impl_->ctx.config; }
 QpState Qp::state() const { return impl_->ctx.state(); }

@@ -39,11 +39,14 @@ struct QpContext {
 
     [[nodiscard]] QpState state() const { return attr.state; }
     // The requester may send and the completer listens. IBTA 10.3.1: RTS, and SQD for what was begun.
-    [[nodiscard]] bool can_request() const { return state() == QpState::Rts || state() == QpState::Sqd; }
+    // Only RC is implemented so far.
+    [[nodiscard]] bool can_request() const {
+        return config.type == QpType::Rc && (state() == QpState::Rts || state() == QpState::Sqd);
+    }
     // IBTA 10.3.1: requests are accepted from RTR on; a broken send queue (SQE) does not stop the receive side.
     [[nodiscard]] bool can_respond() const {
-        return state() == QpState::Rtr || state() == QpState::Rts || state() == QpState::Sqd ||
-               state() == QpState::Sqe;
+        return config.type == QpType::Rc && (state() == QpState::Rtr || state() == QpState::Rts ||
+                                             state() == QpState::Sqd || state() == QpState::Sqe);
     }
     void count(Counter c, uint64_t n = 1) const { env.counters.add(c, n); }
     void raise(AsyncEvent e) { events |= 1u << static_cast<unsigned>(e); }

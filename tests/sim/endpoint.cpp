@@ -100,6 +100,16 @@ void Endpoint::receive(std::vector<Sge> sges) {
     receive_backlog_.push_back(std::move(wr));
 }
 
+void Endpoint::forget() {
+    send_backlog_.clear();
+    receive_backlog_.clear();
+    sends.clear();
+    receives.clear();
+    events.clear();
+    next_send_ = next_receive_ = sends_done = receives_done = 0;
+    std::memset(memory.at(kMemoryBase), 0, memory.size());
+}
+
 void Endpoint::offer_receives() {
     for (; !receive_backlog_.empty() && qp.recv_room() > 0; receive_backlog_.pop_front())
         qp.post_recv(receive_backlog_.front().wqe, receive_backlog_.front().sges);

@@ -49,6 +49,9 @@ class Endpoint {
     void send(PostedSend wr);
     void receive(std::vector<Sge> sges);
 
+    // Drops what was queued and recorded and clears the memory: for a new connection on the same QP.
+    void forget();
+
     // NIC.
     void deliver(const FrameBytes& frame, Instant now);
     // Everything that can be done at `now`. Frames go to `out`.
