@@ -86,11 +86,11 @@ abi::QueryGidReply gid_entries(const Device& device, uint32_t first) {
     const auto& gids = device.gids();
     r.total = gids.capacity();
     for (uint32_t i = first; i < gids.capacity() && r.count < abi::kGidsPerReply; ++i) {
-        const auto* entry = gids.at(i);
-        if (!entry) continue;
         auto& record = r.gids[r.count++];
-        std::copy(entry->gid.raw.begin(), entry->gid.raw.end(), record.gid);
         record.index = i;
+        const auto* entry = gids.at(i);
+        if (!entry) continue;  // type 0: empty
+        std::copy(entry->gid.raw.begin(), entry->gid.raw.end(), record.gid);
         record.type = static_cast<uint32_t>(entry->version == net::RoceVersion::V1 ? abi::GidType::RoceV1 : abi::GidType::RoceV2);
         record.ndev_ifindex = device.ifindex();
     }

@@ -12,7 +12,7 @@ namespace rocemu::control {
 [[nodiscard]] abi::QueryDeviceReply device_attributes(const Device& device, const config::LimitOptions& limits,
                                                       uint32_t shards);
 [[nodiscard]] abi::QueryPortReply port_attributes(const Device& device);
-// Entries from `first` on, the empty ones skipped.
+// Entries from `first` on, empty ones with type 0.
 [[nodiscard]] abi::QueryGidReply gid_entries(const Device& device, uint32_t first);
 
 }  // namespace rocemu::control
