@@ -29,7 +29,12 @@ int query_one(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry
     if (port != 1) return EINVAL;
     abi::QueryGidReply reply;
     if (const int rc = c->session->call(abi::QueryGidRequest{c->id, port, index}, reply); rc != 0) return rc;
-    if (reply.count == 0 || index >= reply.total || reply.gids[0].index != index) return EINVAL;
+    if (reply.count == 0 || reply.gids[0].index != index) {
+        // Behind the last entry in use; the port says how long the table is.
+        abi::QueryPortReply table;
+        if (const int rc = c->session->call(abi::QueryPortRequest{c->id, port}, table); rc != 0) return rc;
+        return index < table.gid_tbl_len ? ENODATA : EINVAL;
+    }
     if (reply.gids[0].type == 0) return ENODATA;
     out = entry_of(reply.gids[0]);
     return 0;

@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "provider/dlopen_hook.h"
+
 namespace rocemu::provider {
 namespace {
 
@@ -18,7 +20,7 @@ void* find(void* library, const char* name, const char* version) {
 }
 
 void load() {
-    void* library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+    void* library = real_dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
 #define VERB(name, version) table.name = reinterpret_cast<decltype(table.name)>(find(library, #name, version));
 #include "provider/real_verbs.def"
