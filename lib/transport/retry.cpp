@@ -113,7 +113,9 @@ RetryVerdict Retry::on_implied_nak(Instant now, uint64_t psn, bool data) {
 }
 
 RetryVerdict Retry::on_rnr_nak(Instant now, uint8_t timer_code) {
-    if (rnr_waits_ || same_round(now)) return RetryVerdict::Ignore;
+    // However soon it comes, it says that the peer has dropped what was sent: ignored, it would cost the ACK timer. Round
+    // trips measured while placements were slow say nothing about how fast a NAK can be.
+    if (rnr_waits_) return RetryVerdict::Ignore;
     // rnr_retry n: the NAK number n + 1 for one packet is an error; 7 never is.
     if (attr_.rnr_retry != kRnrForEver && rnr_left_-- == 0) return RetryVerdict::Exhausted;
     (void)begin_round(now, kAnyGap);
