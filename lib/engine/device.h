@@ -23,7 +23,7 @@ struct Device {
 
     // A batch of `frames` fits, whichever way it goes.
     [[nodiscard]] bool tx_room(uint32_t frames) const {
-        return tx.room() >= frames + reserved && loop.room() >= frames + reserved;
+        return tx.room() >= frames && loop.room() >= frames;
     }
     // Takes a finished frame. Precondition: tx_room.
     void send(Frame frame);
@@ -46,7 +46,6 @@ struct Device {
     CaptureTap* tap = nullptr;
     FixedRing<Frame> tx{kTxFrames};
     FixedRing<Frame> loop{kLoopFrames};
-    uint32_t reserved = 0;  // frames that are being filled (gathers out) and will come
 };
 
 }  // namespace rocemu::engine

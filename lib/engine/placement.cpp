@@ -36,54 +36,61 @@ bool in_one_space(const transport::DmaBatch& batch, const transport::DmaRequest&
 
 Placement::Placement(payload::PayloadMover& mover) : mover_(mover) {
     for (uint32_t i = 0; i < kJobs; ++i) {
-        jobs_.push_back(std::make_unique<PlaceJob>());
+        jobs_.push_back(std::make_unique_for_overwrite<PlaceJob>());
         release(jobs_.back().get());
     }
+    sources_.reserve(kHeldFrames);
 }
 
-Placement::~Placement() {
-    for (auto& job : jobs_)
-        if (job->frames_held != 0) job->device->cache.free({job->frames.data(), job->frames_held});
+bool Placement::admits(const QpRecord& record) const {
+    return record.session->frames_held < kHeldPerSession && held_.room() >= kHeldFrames / 16;
 }
 
-PlaceJob* Placement::take() {
+bool Placement::owes(const QpRecord& record) { return record.held_unpolled; }
+
+PlaceJob* Placement::take(const QpRecord& record) {
+    const bool first = record.session->place_jobs == 0;
+    if (record.jobs >= kJobsPerQp || free_count_ == 0 || (free_count_ <= kReservedJobs && !first)) return nullptr;
     PlaceJob* job = free_;
     free_ = job->next;
     --free_count_;
     job->next = nullptr;
-    job->cursor = job->run_end = job->frames_held = 0;
+    job->cursor = job->run_end = 0;
     job->done = false;
     job->batch.clear();
     return job;
 }
 
 void Placement::release(PlaceJob* job) {
-    job->frames_held = 0;
     job->next = free_;
     free_ = job;
     ++free_count_;
 }
 
-void Placement::mark_write_ends(PlaceJob& job, std::span<Frame*> frames) {
+void Placement::mark_write_ends(PlaceJob& job, const QpRecord& record, std::span<Frame* const> frames) {
+    // Requests come in the order of the frames; a source outside (an atomic result of the core) matches none.
+    sources_.clear();
+    for (const HeldFrame* h = record.held.head; h != nullptr; h = h->next) sources_.push_back(&h->frame);
+    sources_.insert(sources_.end(), frames.begin(), frames.end());
     size_t at = 0;
     for (uint32_t i = 0; i < job.batch.count; ++i) {
         const auto& r = job.batch.requests[i];
         job.ends_write[i] = false;
-        if (r.kind != DmaKind::Place) continue;
-        // Requests come in the order of the frames; a source outside (an atomic result of the core) matches none.
+        if (r.kind != DmaKind::Place || r.length <= kOneStore) continue;
         size_t f = at;
-        while (f < frames.size() && !contains(*frames[f], r.source)) ++f;
-        if (f == frames.size()) continue;
+        while (f < sources_.size() && !contains(*sources_[f], r.source)) ++f;
+        if (f == sources_.size()) continue;
         at = f;
-        job.ends_write[i] = r.length > kOneStore && ends_write(*frames[f]);
+        job.ends_write[i] = ends_write(*sources_[f]);
     }
 }
 
 bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
     bool any = false;
-    PlaceJob* last = nullptr;
-    for (bool more = true; more && free_count_ > 0;) {
-        PlaceJob* job = take();
+    bool more = true;  // in the core
+    while (more) {
+        PlaceJob* job = take(record);
+        if (job == nullptr) break;
         more = record.qp.poll_dma(job->batch);
         if (job->batch.count == 0) {
             release(job);
@@ -91,22 +98,25 @@ bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
         }
         any = true;
         job->record = &record;
-        job->device = record.device;
-        mark_write_ends(*job, frames);
+        record.polled_tag = job->batch.requests[job->batch.count - 1].tag;
+        mark_write_ends(*job, record, frames);
         (record.jobs_head == nullptr ? record.jobs_head : record.jobs_tail->next) = job;
         record.jobs_tail = job;
-        last = job;
+        ++record.jobs;
+        ++record.session->place_jobs;
         advance(*job, now);
         deliver(record, now);
-        if (record.jobs_head == nullptr) last = nullptr;
     }
-    if (last != nullptr) {
-        // Jobs of this burst are out: the newest one keeps all its frames, as it is the last to end.
-        for (Frame* frame : frames) {
-            last->frames[last->frames_held++] = *frame;
-            frame->data = nullptr;
-        }
+    record.held_unpolled = more;
+    if (record.jobs_head == nullptr && !more) return any;  // nothing is out: the caller may free its frames
+    for (Frame* frame : frames) {
+        held_.append(record.held, *frame);
+        ++record.session->frames_held;
+        frame->data = nullptr;
     }
+    if (!more)
+        for (HeldFrame* h = record.held.head; h != nullptr; h = h->next)
+            if (h->last_tag == HeldFrame::kNotYet) h->last_tag = record.polled_tag;
     return any;
 }
 
@@ -196,6 +206,8 @@ void Placement::finish_run(PlaceJob& job, const payload::Result& result) {
 }
 
 void Placement::deliver(QpRecord& record, Instant now) {
+    uint64_t reported = 0;
+    bool any = false;
     while (record.jobs_head != nullptr && record.jobs_head->done) {
         PlaceJob* job = record.jobs_head;
         record.jobs_head = job->next;
@@ -203,9 +215,17 @@ void Placement::deliver(QpRecord& record, Instant now) {
         for (uint32_t i = 0; i < job->batch.count; ++i) {
             const auto& r = job->batch.requests[i];
             record.qp.handle_dma(r.tag, job->status[i], r.kind == DmaKind::Place ? 0 : job->original[i], now);
+            reported = r.tag;
         }
-        if (job->frames_held != 0) record.device->cache.free({job->frames.data(), job->frames_held});
+        --record.jobs;
+        --record.session->place_jobs;
         release(job);
+        any = true;
+    }
+    while (any && record.held.head != nullptr && record.held.head->last_tag <= reported) {
+        Frame frame = held_.pop(record.held);
+        --record.session->frames_held;
+        record.device->cache.free({&frame, 1});
     }
 }
 
@@ -216,6 +236,15 @@ QpRecord& Placement::handle_result(const payload::Result& result, Instant now) {
     advance(job, now);
     deliver(record, now);
     return record;
+}
+
+void Placement::forget(QpRecord& record) {
+    record.held_unpolled = false;
+    while (record.held.head != nullptr) {
+        Frame frame = held_.pop(record.held);
+        --record.session->frames_held;
+        record.device->cache.free({&frame, 1});
+    }
 }
 
 }  // namespace rocemu::engine

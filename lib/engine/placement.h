@@ -5,6 +5,10 @@
 //
 // Order inside a copy: string copies have none, and programs poll the last byte of a WRITE. The mover stores the last
 // 8 bytes of a run by themselves, so a run ends where a WRITE message ends (unless it is small enough to be one store).
+//
+// An application whose agent is slow must not hold the shard: a QP has at most kJobsPerQp jobs out (what arrives
+// meanwhile becomes one larger job), a session a bounded number of frames, and the last jobs are kept for sessions that
+// have none out.
 #pragma once
 
 #include <array>
@@ -13,68 +17,72 @@
 #include <vector>
 
 #include "base/time.h"
-#include "engine/port.h"
+#include "engine/held_frames.h"
 #include "payload/mover.h"
 #include "transport/io.h"
 
 namespace rocemu::engine {
 
-struct Device;
 struct QpRecord;
 
 struct PlaceJob {
-    static constexpr uint32_t kFrames = 64;
-
     QpRecord* record = nullptr;
-    Device* device = nullptr;  // the record's
     PlaceJob* next = nullptr;  // in the QP's list, or in the free list
     uint32_t cursor = 0;       // next request to execute
     uint32_t run_end = 0;      // requests [cursor, run_end) are in the copy that is out
     bool done = false;
-    uint32_t frames_held = 0;
-    std::array<Frame, kFrames> frames;  // the requests' sources lie in them
-    std::array<bool, transport::kDmaBatchRequests> ends_write{};
-    std::array<transport::DmaStatus, transport::kDmaBatchRequests> status{};
-    std::array<uint64_t, transport::kDmaBatchRequests> original{};
+    // Not initialised: jobs that are never used cost no memory.
+    std::array<bool, transport::kDmaBatchRequests> ends_write;
+    std::array<transport::DmaStatus, transport::kDmaBatchRequests> status;
+    std::array<uint64_t, transport::kDmaBatchRequests> original;
     // Of the run: which request a piece belongs to.
-    std::array<uint8_t, transport::kBatchSegments> piece_owner{};
+    std::array<uint8_t, transport::kBatchSegments> piece_owner;
     transport::DmaBatch batch;
 };
 
 class Placement {
   public:
-    static constexpr uint32_t kJobs = 128;
+    static constexpr uint32_t kJobs = 256;
+    static constexpr uint32_t kReservedJobs = 32;  // for sessions with nothing out
+    static constexpr uint32_t kJobsPerQp = 2;
+    static constexpr uint32_t kHeldPerSession = 128;  // frames, before its packets are dropped
+    static constexpr uint32_t kHeldFrames = 16384;
     // Cookies of the mover: the top bit tells placements from gathers.
     static constexpr uint64_t kCookieBit = uint64_t{1} << 63;
 
     explicit Placement(payload::PayloadMover& mover);
-    ~Placement();
 
-    // Jobs that can be started now. RX stops while fewer are left than a burst may need: back-pressure.
-    [[nodiscard]] uint32_t free_jobs() const { return free_count_; }
+    // May a packet with payload be handed to the core? No: it must be dropped, its placement could not be kept.
+    [[nodiscard]] bool admits(const QpRecord& record) const;
 
-    // Takes and executes what the QP wants done. `frames`: those of this burst handled for it, in order; ownership of
-    // the ones that are needed longer passes here, and they are marked by data = nullptr in place.
-    // True if anything was done. Precondition: free_jobs() > 0.
+    // Takes and executes what the QP wants done. `frames`: those of this burst that carry payload for it, in order; of
+    // the ones that are needed longer the ownership passes here, and they get data = nullptr.
+    // True if anything was done.
     bool run(QpRecord& record, std::span<Frame*> frames, Instant now);
+    // Requests may wait in the core because too many jobs were out: run() must be called again.
+    [[nodiscard]] static bool owes(const QpRecord& record);
+    // The QP goes away and none of its jobs is out: its frames go back.
+    void forget(QpRecord& record);
     // Returns the QP it belongs to.
     QpRecord& handle_result(const payload::Result& result, Instant now);
 
   private:
-    PlaceJob* take();
+    PlaceJob* take(const QpRecord& record);
     void release(PlaceJob* job);
     // Executes until the end or until a copy is out.
     void advance(PlaceJob& job, Instant now);
     bool start_run(PlaceJob& job, Instant now, payload::Result& result);
     void finish_run(PlaceJob& job, const payload::Result& result);
     void deliver(QpRecord& record, Instant now);
-    static void mark_write_ends(PlaceJob& job, std::span<Frame*> frames);
+    void mark_write_ends(PlaceJob& job, const QpRecord& record, std::span<Frame* const> frames);
 
     payload::PayloadMover& mover_;
+    HeldFrames held_{kHeldFrames};
     std::vector<std::unique_ptr<PlaceJob>> jobs_;
     PlaceJob* free_ = nullptr;
     uint32_t free_count_ = 0;
     std::array<payload::Piece, transport::kBatchSegments> pieces_;
+    std::vector<const Frame*> sources_;
 };
 
 }  // namespace rocemu::engine

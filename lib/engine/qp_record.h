@@ -8,6 +8,7 @@
 #include "base/timing_wheel.h"
 #include "engine/cq_ring.h"
 #include "engine/device.h"
+#include "engine/held_frames.h"
 #include "engine/session.h"
 #include "engine/setup.h"
 #include "transport/qp.h"
@@ -63,7 +64,7 @@ struct QpRecord {
     uint16_t ip_id = 0;
 
     // Membership in the shard's lists.
-    bool active = false;        // in the scheduler's list
+    bool active = false;        // in its session's list of the scheduler
     QpRecord* next_active = nullptr;
     bool touched = false;       // got a packet in the burst that is being handled
     QpRecord* next_touched = nullptr;
@@ -74,6 +75,10 @@ struct QpRecord {
     bool gathering = false;          // a gather is out: not polled for packets until it has ended
     PlaceJob* jobs_head = nullptr;   // placements out, oldest first
     PlaceJob* jobs_tail = nullptr;
+    uint32_t jobs = 0;
+    HeldList held;               // frames that placements read from
+    bool held_unpolled = false;  // requests may wait in the core
+    uint64_t polled_tag = 0;     // newest request taken from the core
 
     bool dying = false;    // destroy_qp was called: in no table any more
     bool quiesced = false; // RESET waits for payload jobs: nothing new is taken

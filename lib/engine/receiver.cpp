@@ -24,6 +24,7 @@ Counter counter_of(DropReason reason) {
         case DropReason::NoHandler: return Counter::rx_other;
         case DropReason::UnknownQp:
         case DropReason::QpTransport: return Counter::rx_unknown_qp;
+        case DropReason::QueueFull: return Counter::responder_backlog_drops;
         case DropReason::QpState: return Counter::rx_dropped_in_state;
         case DropReason::QpNetwork:
         case DropReason::QpSource:
@@ -83,16 +84,16 @@ QpRecord* Receiver::find_qp(const Device& device, const wire::PacketView& packet
     return nullptr;
 }
 
-void Receiver::touch(QpRecord& record, uint32_t frame) {
-    next_of_qp_[frame] = kBurst;
-    if (record.touched) {
-        next_of_qp_[record.burst_last] = frame;
-    } else {
+void Receiver::touch(QpRecord& record, uint32_t frame, bool payload) {
+    if (!record.touched) {
         record.touched = true;
         record.next_touched = touched_;
         touched_ = &record;
-        record.burst_first = frame;
+        record.burst_first = record.burst_last = kBurst;
     }
+    if (!payload) return;
+    next_of_qp_[frame] = kBurst;
+    (record.burst_first == kBurst ? record.burst_first : next_of_qp_[record.burst_last]) = frame;
     record.burst_last = frame;
 }
 
@@ -116,10 +117,12 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
     DropReason reason = DropReason::None;
     QpRecord* record = find_qp(device, view_, reason);
     if (record == nullptr) return drop(device, frame, reason);
+    const bool payload = !view_.payload.empty();
+    if (payload && !placement_.admits(*record)) return drop(device, frame, DropReason::QueueFull);
     device.counters.add(Counter::rx_packets);
     device.counters.add(Counter::rx_bytes, frame.length);
     device.seen(frame, DropReason::None);
-    touch(*record, i);
+    touch(*record, i, payload);
     if (view_.op->transport == wire::Transport::Cnp) return record->qp.handle_cnp(now);
     // A broken receive queue reads as an empty one; the scheduler ends the QP at its next turn.
     if (view_.op->consumes_receive()) top_up_if_low(*record);
@@ -127,7 +130,6 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
 }
 
 bool Receiver::run(Device& device, Instant now) {
-    if (placement_.free_jobs() < kJobsPerBurst) return false;  // back-pressure: payload access is behind
     const auto n = static_cast<uint32_t>(device.receive(now, frames_));
     if (n == 0) return false;
     for (uint32_t i = 0; i < std::min(n, 4u); ++i) prefetch(frames_[i]);

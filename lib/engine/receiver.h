@@ -18,10 +18,6 @@ namespace rocemu::engine {
 class Receiver {
   public:
     static constexpr uint32_t kBurst = 64;
-    static_assert(kBurst <= PlaceJob::kFrames);
-    // Placement jobs a burst may take: one a QP, and one more per 8 packets with the most SGEs.
-    static constexpr uint32_t kJobsPerBurst = kBurst + kBurst / 8;
-    static_assert(kJobsPerBurst <= Placement::kJobs);
 
     Receiver(const QpnTable& qps, Placement& placement, Scheduler& scheduler, Notifier& notifier, bool icrc_check)
         : qps_(qps), placement_(placement), scheduler_(scheduler), notifier_(notifier), icrc_check_(icrc_check) {}
@@ -34,7 +30,7 @@ class Receiver {
     void drop(Device& device, const Frame& frame, wire::DropReason reason);
     // Who it is for, or nullptr and the reason.
     QpRecord* find_qp(const Device& device, const wire::PacketView& packet, wire::DropReason& reason) const;
-    void touch(QpRecord& record, uint32_t frame);
+    void touch(QpRecord& record, uint32_t frame, bool payload);
 
     const QpnTable& qps_;
     Placement& placement_;
@@ -43,7 +39,7 @@ class Receiver {
     bool icrc_check_;
     QpRecord* touched_ = nullptr;
     std::array<Frame, kBurst> frames_;
-    std::array<uint32_t, kBurst> next_of_qp_{};  // chain of the frames of one QP
+    std::array<uint32_t, kBurst> next_of_qp_{};  // chain of the frames with payload of one QP
     wire::PacketView view_;
 };
 

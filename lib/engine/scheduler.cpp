@@ -19,35 +19,61 @@ bool takes_sends(QpState state) {
 
 }  // namespace
 
+void Scheduler::append(Session& session) {
+    session.active = true;
+    session.next_active = nullptr;
+    (head_ == nullptr ? head_ : tail_->next_active) = &session;
+    tail_ = &session;
+}
+
 void Scheduler::activate(QpRecord& record) {
     if (record.active || record.dying) return;
     record.active = true;
     record.next_active = nullptr;
-    (head_ == nullptr ? head_ : tail_->next_active) = &record;
-    tail_ = &record;
+    Session& session = *record.session;
+    (session.active_head == nullptr ? session.active_head : session.active_tail->next_active) = &record;
+    session.active_tail = &record;
+    ++active_;
+    if (!session.active) append(session);
 }
 
 void Scheduler::forget(QpRecord& record) {
     wheel_.cancel(record.timer);
     if (!record.active) return;
+    Session& session = *record.session;
     QpRecord* previous = nullptr;
-    for (QpRecord* r = head_; r != &record; r = r->next_active) previous = r;
-    (previous == nullptr ? head_ : previous->next_active) = record.next_active;
-    if (tail_ == &record) tail_ = previous;
+    for (QpRecord* r = session.active_head; r != &record; r = r->next_active) previous = r;
+    (previous == nullptr ? session.active_head : previous->next_active) = record.next_active;
+    if (session.active_tail == &record) session.active_tail = previous;
     record.active = false;
+    --active_;
+}
+
+void Scheduler::forget(Session& session) {
+    if (!session.active) return;
+    Session* previous = nullptr;
+    for (Session* s = head_; s != &session; s = s->next_active) previous = s;
+    (previous == nullptr ? head_ : previous->next_active) = session.next_active;
+    if (tail_ == &session) tail_ = previous;
+    session.active = false;
 }
 
 bool Scheduler::run(Instant now) {
-    if (head_ == nullptr) return false;
     bool any = false;
-    QpRecord* const last = tail_;  // who is appended meanwhile has its turn in the next loop
-    for (uint32_t turns = 0; head_ != nullptr && turns < kTurnsPerLoop; ++turns) {
-        QpRecord& record = *head_;
-        head_ = record.next_active;
+    for (uint32_t turns = std::min(active_, kTurnsPerLoop); turns > 0 && head_ != nullptr;) {
+        Session& session = *head_;
+        head_ = session.next_active;
         if (head_ == nullptr) tail_ = nullptr;
-        record.active = false;
-        any |= serve(record, now);
-        if (&record == last) break;
+        session.active = false;
+        QpRecord* record = session.active_head;
+        if (record == nullptr) continue;  // its last active QP went away
+        session.active_head = record->next_active;
+        if (session.active_head == nullptr) session.active_tail = nullptr;
+        record->active = false;
+        --active_;
+        --turns;
+        if (session.active_head != nullptr) append(session);
+        any |= serve(*record, now);
     }
     return any;
 }
@@ -92,7 +118,7 @@ bool Scheduler::serve(QpRecord& record, Instant now) {
     // The core may have moved its deadline since the timer was set: it is not moved for each ACK, only looked at again.
     if (record.qp.next_deadline() <= now) record.qp.handle_timeout(now);
     bool any = fetch(record, now, more);
-    if (placement_.free_jobs() != 0) any |= placement_.run(record, {}, now);
+    any |= placement_.run(record, {}, now);
     if (record.has_route && !record.gathering) {
         if (transmitter_.ready(record)) {
             const auto sent = transmitter_.run(record, config_.qp_turn_bytes, now);
@@ -107,6 +133,7 @@ bool Scheduler::serve(QpRecord& record, Instant now) {
     if (any && !record.broken && takes_sends(record.qp.state()) && record.sq.available() != 0 &&
         record.qp.send_room() != 0)
         more = true;
+    more |= Placement::owes(record) && record.jobs_head == nullptr;  // refused a job, and no result will come
     arm(record, now);
     if (more) activate(record);
     return any;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Scheduler: the list of QPs that have something to do, and one QP's turn: fetch WQEs, send within a budget, deliver
-// completions, arm its timer. Round robin; a QP with more to do goes to the end of the list, so a 2 GiB message or a
-// flush of 16k WQEs is many turns and delays nobody.
+// completions, arm its timer. Sessions take turns, and within a session its QPs; a QP with more to do goes to the end of
+// its list. So a 2 GiB message or a flush of 16k WQEs is many turns and delays nobody, and a process gains nothing
+// against others by more QPs or more doorbells.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,15 @@ class Scheduler {
         : config_(config), placement_(placement), transmitter_(transmitter), completions_(completions) {}
 
     void activate(QpRecord& record);
-    // One turn for each QP in the list now, at most kTurnsPerLoop. True if any of them did something.
+    // Turns of one QP each, about one for each QP in the lists now, at most kTurnsPerLoop. True if any of them did
+    // something.
     bool run(Instant now);
     // True if timers fired.
     bool expire(Instant now);
     [[nodiscard]] bool idle() const { return head_ == nullptr; }
     [[nodiscard]] Instant next_deadline() const { return wheel_.next_deadline(); }
     void forget(QpRecord& record);
+    void forget(Session& session);  // its QPs are gone
 
   private:
     static constexpr uint32_t kTurnsPerLoop = 256;
@@ -43,8 +46,11 @@ class Scheduler {
     Placement& placement_;
     Transmitter& transmitter_;
     Completions& completions_;
-    QpRecord* head_ = nullptr;
-    QpRecord* tail_ = nullptr;
+    void append(Session& session);
+
+    Session* head_ = nullptr;  // sessions with active QPs
+    Session* tail_ = nullptr;
+    uint32_t active_ = 0;      // QPs
     TimingWheel wheel_;
 };
 

@@ -21,6 +21,13 @@ struct Session {
     std::vector<QpRecord*> by_slot;  // grows in create_qp only
     uint32_t qps = 0, cqs = 0;
     bool wake_owed = false;          // CQEs were written in this turn
+    // Payload access under way: quotas, so that a process that does not answer holds up itself only.
+    uint32_t place_jobs = 0, frames_held = 0, gathers = 0;
+    // Scheduler: QPs of this process that have something to do; sessions take turns.
+    QpRecord* active_head = nullptr;
+    QpRecord* active_tail = nullptr;
+    Session* next_active = nullptr;
+    bool active = false;
     // Doorbells taken from shared memory and not served yet.
     uint64_t top = 0;
     std::array<uint64_t, 16> summary{};

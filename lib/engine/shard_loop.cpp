@@ -58,6 +58,7 @@ bool Shard::Impl::turn(Shard& shard, Instant t) {
     any |= collect_payload();
     any |= scheduler.expire(now);
     any |= scheduler.run(now);
+    while (QpRecord* resumed = transmitter.send_stalled(now)) scheduler.activate(*resumed);
     any |= flush_ports();
     any |= completions.flush();
     load.loops.store(load.loops.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -77,7 +78,8 @@ Instant Shard::Impl::next_deadline() const {
 }
 
 bool Shard::Impl::may_sleep() const {
-    if (!scheduler.idle() || mailbox.busy() || completions.owes() || !mover.idle()) return false;
+    if (!scheduler.idle() || mailbox.busy() || completions.owes() || !mover.idle() || !transmitter.idle())
+        return false;
     return std::all_of(devices.begin(), devices.end(), [](const auto& d) { return d->tx.empty() && d->loop.empty(); });
 }
 

@@ -47,6 +47,7 @@ bool Shard::remove_session(SessionId id) {
     impl_->mover.remove_space(id);
     impl_->waiter.unwatch(session.setup.wake_fd);
     std::erase(impl_->session_list, &session);
+    impl_->scheduler.forget(session);
     impl_->sessions.erase(it);
     return true;
 }
@@ -92,6 +93,7 @@ int Shard::modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask,
     if (after != nullptr) record->qp.query(*after);
     if (error != 0) return error;
     if (reset) {
+        impl_->placement.forget(*record);
         record->quiesced = false;
         record->broken = false;
         record->has_route = false;
@@ -130,6 +132,7 @@ bool Shard::destroy_qp(uint32_t qpn) {
     QpRecord& record = *it->second;
     if (!record.dying) impl_->detach(record);
     if (record.jobs_out()) return false;
+    impl_->placement.forget(record);
     --record.session->qps;
     impl_->records.erase(it);
     impl_->load.qps.store(impl_->records.size(), std::memory_order_relaxed);

@@ -46,9 +46,10 @@ uint32_t header_state(const TxJob::Build& b, wire::NetworkType network) {
 Transmitter::Transmitter(payload::PayloadMover& mover)
     : mover_(mover), batch_(std::make_unique<transport::TxBatch>()) {
     for (uint32_t i = 0; i < kJobs; ++i) {
-        jobs_.push_back(std::make_unique<TxJob>());
-        jobs_.back()->next_free = free_;
+        jobs_.push_back(std::make_unique_for_overwrite<TxJob>());
+        jobs_.back()->next = free_;
         free_ = jobs_.back().get();
+        ++free_count_;
     }
 }
 
@@ -59,14 +60,16 @@ Transmitter::~Transmitter() {
 }
 
 bool Transmitter::ready(QpRecord& record) {
-    return free_ != nullptr && record.device->tx_room(transport::kTxBatchPackets) &&
+    const uint32_t out = record.session->gathers;
+    return out < kGathersPerSession && free_count_ > (out == 0 ? 0 : kReservedJobs) &&
+           record.device->tx_room(transport::kTxBatchPackets) &&
            record.device->cache.reserve(transport::kTxBatchPackets);
 }
 
 void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
     QpRecord& record = *job.record;
     TxJob::Build& b = job.builds[job.builds_used];
-    b = {};
+    b.finished = false;
     b.frame = record.device->cache.take();
     b.payload = packet.payload_len;
     b.gather_tag = packet.gather_tag;
@@ -108,13 +111,14 @@ Transmitter::Outcome Transmitter::run(QpRecord& record, uint32_t budget_bytes, I
     outcome.packets = batch_->count;
     if (batch_->count == 0) return outcome;
     TxJob& job = *free_;
-    free_ = job.next_free;
+    free_ = job.next;
+    --free_count_;
     job.record = &record;
     job.device = record.device;
     job.builds_used = job.pieces_used = job.run_first = job.run_end = 0;
     for (uint32_t i = 0; i < batch_->count; ++i) build(job, batch_->packets[i]);
     record.gathering = true;
-    record.device->reserved += job.builds_used;
+    ++record.session->gathers;
     advance(job, now);
     return outcome;
 }
@@ -145,23 +149,42 @@ void Transmitter::advance(TxJob& job, Instant now) {
 }
 
 void Transmitter::finish(TxJob& job, uint32_t good, Instant now) {
+    job.good = job.record->dying ? 0 : good;
+    if (job.device->tx_room(job.good)) return send(job, now);
+    job.next = nullptr;
+    (stalled_head_ == nullptr ? stalled_head_ : stalled_tail_->next) = &job;
+    stalled_tail_ = &job;
+}
+
+QpRecord* Transmitter::send_stalled(Instant now) {
+    if (stalled_head_ == nullptr) return nullptr;
+    TxJob& job = *stalled_head_;
+    QpRecord* record = job.record;
+    if (record->dying) job.good = 0;
+    if (!job.device->tx_room(job.good)) return nullptr;
+    stalled_head_ = job.next;
+    send(job, now);
+    return record;
+}
+
+void Transmitter::send(TxJob& job, Instant now) {
     QpRecord& record = *job.record;
-    record.device->reserved -= job.builds_used;
-    if (record.dying) good = 0;
-    for (uint32_t i = 0; i < good; ++i) {
+    for (uint32_t i = 0; i < job.good; ++i) {
         TxJob::Build& b = job.builds[i];
         if (!b.finished)
             close_frame(b, wire::crc32_update(header_state(b, record.headers.network()), b.frame.data + b.header,
                                               b.payload));
-        record.device->send(b.frame);
+        job.device->send(b.frame);
     }
-    for (uint32_t i = good; i < job.builds_used; ++i) record.device->cache.give_back(job.builds[i].frame);
-    const bool failed = good < job.builds_used && !record.dying;
-    const uint64_t tag = failed ? job.builds[good].gather_tag : 0;
+    for (uint32_t i = job.good; i < job.builds_used; ++i) job.device->cache.give_back(job.builds[i].frame);
+    const bool failed = job.good < job.builds_used && !record.dying;
+    const uint64_t tag = failed ? job.builds[job.good].gather_tag : 0;
     record.gathering = false;
+    --record.session->gathers;
     job.record = nullptr;
-    job.next_free = free_;
+    job.next = free_;
     free_ = &job;
+    ++free_count_;
     if (failed) record.qp.handle_gather_failed(tag, now);
 }
 

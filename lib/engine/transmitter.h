@@ -2,6 +2,8 @@
 // Transmitter: turns one QP's poll_transmit batch into frames: headers from the QP's template, payload copied or
 // gathered straight into the frames (one gather for the whole batch where it lies in one address space), pad, ICRC.
 // A gather that does not end at once keeps its job; until then the QP is not polled again, so packets leave in order.
+// A session may have few gathers out, and the last jobs are kept for sessions that have none: a process that does not
+// answer holds up itself only.
 #pragma once
 
 #include <array>
@@ -22,19 +24,21 @@ struct QpRecord;
 struct TxJob {
     struct Build {
         Frame frame;
-        uint16_t header = 0;       // bytes up to the payload
-        uint16_t l3 = 0;           // offset of layer 3
-        uint32_t payload = 0;      // bytes without pad
-        uint64_t gather_tag = 0;
-        bool finished = false;     // pad and ICRC are there (payload was mapped)
+        uint16_t header;       // bytes up to the payload
+        uint16_t l3;           // offset of layer 3
+        uint32_t payload;      // bytes without pad
+        uint64_t gather_tag;
+        bool finished;         // pad and ICRC are there (payload was mapped)
     };
 
     QpRecord* record = nullptr;
     Device* device = nullptr;  // the record's
-    TxJob* next_free = nullptr;
+    TxJob* next = nullptr;     // free, or stalled
+    uint32_t good = 0;         // stalled: builds to send
     uint32_t builds_used = 0;
     uint32_t pieces_used = 0;
     uint32_t run_first = 0, run_end = 0;  // pieces of the gather that is out
+    // Not initialised: jobs that are never used cost no memory.
     std::array<Build, transport::kTxBatchPackets> builds;
     std::array<payload::Piece, transport::kBatchSegments> pieces;
     std::array<memory::SpaceId, transport::kBatchSegments> spaces;
@@ -43,7 +47,9 @@ struct TxJob {
 
 class Transmitter {
   public:
-    static constexpr uint32_t kJobs = 64;
+    static constexpr uint32_t kJobs = 256;
+    static constexpr uint32_t kReservedJobs = 32;      // for sessions with nothing out
+    static constexpr uint32_t kGathersPerSession = 2;
 
     explicit Transmitter(payload::PayloadMover& mover);
     ~Transmitter();
@@ -57,6 +63,9 @@ class Transmitter {
     };
     // Precondition: ready(record), the QP has a route and no gather out.
     Outcome run(QpRecord& record, uint32_t budget_bytes, Instant now);
+    // Gathers that ended while their device was backed up: sends the oldest if it fits now, and returns its QP.
+    QpRecord* send_stalled(Instant now);
+    [[nodiscard]] bool idle() const { return stalled_head_ == nullptr; }
     // Returns the QP whose gather ended or went on; its `gathering` tells which.
     QpRecord& handle_result(const payload::Result& result, Instant now);
 
@@ -65,12 +74,17 @@ class Transmitter {
     // Gathers until the end (then sends) or until one is out.
     void advance(TxJob& job, Instant now);
     bool start_run(TxJob& job, Instant now, payload::Result& result);
-    // Sends builds [0, good); the others are dropped and, if there are any, the core is told.
+    // Sends builds [0, good), now or when the device has room; the others are dropped and, if there are any, the core
+    // is told.
     void finish(TxJob& job, uint32_t good, Instant now);
+    void send(TxJob& job, Instant now);
 
     payload::PayloadMover& mover_;
     std::vector<std::unique_ptr<TxJob>> jobs_;
     TxJob* free_ = nullptr;
+    uint32_t free_count_ = 0;
+    TxJob* stalled_head_ = nullptr;
+    TxJob* stalled_tail_ = nullptr;
     std::unique_ptr<transport::TxBatch> batch_;
 };
 

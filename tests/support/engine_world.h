@@ -152,8 +152,15 @@ inline abi::SqWqe make_wqe(WrOpcode opcode, uint64_t wr_id = 0, uint8_t flags = 
 
 class EngineWorld {
   public:
-    explicit EngineWorld(uint32_t nics = 2, engine::ShardConfig config = {}) : shard(config) {
-        for (uint32_t i = 0; i < nics; ++i) {
+    explicit EngineWorld(uint32_t nics = 2, engine::ShardConfig config = {}) : shard(config) { add_nics(0, nics); }
+    // A second shard, with one more NIC, on the switch and the pool of `other`; both may be driven by one thread.
+    explicit EngineWorld(EngineWorld& other, uint32_t first_nic, engine::ShardConfig config = {})
+        : shared_pool(other.shared_pool), shared_fabric(other.shared_fabric), shard(config) {
+        add_nics(first_nic, 1);
+    }
+
+    void add_nics(uint32_t first, uint32_t count) {
+        for (uint32_t i = first; i < first + count; ++i) {
             const std::array<uint8_t, 6> mac{2, 0, 0, 0, 0, static_cast<uint8_t>(i + 1)};
             const uint32_t nic = fabric.add_nic(mac, 4200, pool);
             engine::DeviceSetup d;
@@ -302,8 +309,10 @@ class EngineWorld {
     std::deque<AppCq> cqs;
     std::deque<AppQp> qps;
     std::unordered_map<const AppCq*, engine::CqId> cq_ids;
-    HeapPool pool;
-    fabric::Switch fabric;
+    std::shared_ptr<HeapPool> shared_pool = std::make_shared<HeapPool>();
+    HeapPool& pool = *shared_pool;
+    std::shared_ptr<fabric::Switch> shared_fabric = std::make_shared<fabric::Switch>();
+    fabric::Switch& fabric = *shared_fabric;
     engine::Shard shard;
 };
 

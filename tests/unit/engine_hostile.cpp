@@ -163,3 +163,36 @@ TEST_CASE("packets of a stranger are dropped with their reason", "[engine]") {
     CHECK(x.w.counter(1, stats::Counter::rx_wrong_peer) > 0);
     x.honest();
 }
+
+TEST_CASE("an agent that never answers holds up its own process only", "[engine]") {
+    World x;
+    x.w.agents_run = false;
+    AppSession& slow = x.w.add_session(payload::Path::Agent);
+    AppCq& cq = x.w.add_cq(slow, 4096);
+    std::vector<uint8_t> memory(1 << 20);
+    const uint32_t key = x.w.add_mr(slow, memory.data(), memory.size());
+    std::vector<AppQp*> qps;
+    for (int i = 0; i < 300; ++i) {
+        AppQp& q = x.w.add_qp(slow, cq, cq, 0);
+        AppQp& peer = x.w.add_qp(slow, cq, cq, 1);
+        REQUIRE(x.w.connect(q, peer) == 0);
+        qps.push_back(&q);
+        auto wqe = make_wqe(WrOpcode::RdmaWrite, 1);
+        wqe.remote_addr = reinterpret_cast<uintptr_t>(memory.data());
+        wqe.rkey = key;
+        if (i % 2 == 0) q.post_send(wqe, {sge(memory.data(), 100000, key)});   // gathers hang
+        else q.post_send(wqe, {}, std::vector<std::byte>(128));                // placements hang
+    }
+    for (int i = 0; i < 20; ++i) {
+        const Instant start = x.w.now;
+        x.honest();
+        CHECK(x.w.now - start < 20 * kMillisecond);
+    }
+    // Their jobs end as faults; then the QPs do, and everything can be torn down.
+    x.w.turns(6000, kMillisecond);
+    abi::Cqe e;
+    REQUIRE(cq.poll(e));
+    CHECK(e.status != 0);
+    x.honest();
+    for (AppQp* q : qps) REQUIRE(x.w.run_until([&] { return x.w.shard.destroy_qp(q->qpn); }, 100000, kMillisecond));
+}
