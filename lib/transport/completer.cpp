@@ -30,9 +30,14 @@ void Completer::handle(const wire::PacketView& packet, Instant now) {
 bool Completer::reach(uint64_t psn, uint64_t target, bool data, Instant now) {
     const uint64_t before = q_.una;
     const bool reached = q_.acknowledge(target);
-    if (q_.una != before) retry_.progress(now, q_.una, q_.outstanding());
+    if (q_.una != before) progress(now);
     if (!reached) implied_nak(psn, data, now);
     return reached;
+}
+
+void Completer::progress(Instant now) {
+    retry_.progress(now, q_.una, q_.outstanding());
+    if (retry_.prober().tail_is_lost() && q_.outstanding()) q_.rewind();
 }
 
 void Completer::on_acknowledge(uint64_t psn, wire::Aeth aeth, Instant now) {
@@ -89,7 +94,7 @@ void Completer::on_read_response(uint64_t psn, const wire::PacketView& packet, I
         return fail(WcStatus::BadRespErr);
     if (!place(e, index * ctx_.mtu, packet.payload.data(), length)) return;
     q_.take_response();
-    retry_.progress(now, q_.una, q_.outstanding());
+    progress(now);
 }
 
 void Completer::on_atomic_result(const wire::PacketView& packet, Instant now) {
@@ -98,7 +103,7 @@ void Completer::on_atomic_result(const wire::PacketView& packet, Instant now) {
     e.atomic_result = packet.atomic_ack_eth().original;
     if (!place(e, 0, &e.atomic_result, sizeof e.atomic_result)) return;
     q_.take_response();
-    retry_.progress(now, q_.una, q_.outstanding());
+    progress(now);
 }
 
 bool Completer::place(SendEntry& e, uint64_t offset, const void* source, uint32_t length) {

@@ -22,6 +22,7 @@ class Completer {
 
   private:
     [[nodiscard]] bool reach(uint64_t psn, uint64_t target, bool data, Instant now);
+    void progress(Instant now);
     void on_acknowledge(uint64_t psn, wire::Aeth aeth, Instant now);
     void on_nak(wire::NakCode code, Instant now);
     void on_read_response(uint64_t psn, const wire::PacketView& packet, Instant now);

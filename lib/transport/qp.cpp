@@ -38,6 +38,7 @@ struct Qp::Impl {
 
 void Qp::Impl::reset() {
     ctx.dma.abandon();
+    ++ctx.generation;
     ctx.events = 0;
     ctx.established = false;
     ctx.attr = QpAttr{};
@@ -119,10 +120,12 @@ void Qp::handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, In
 }
 
 void Qp::handle_gather_failed(uint64_t gather_tag, Instant) {
+    QpContext& ctx = impl_->ctx;
+    if (!ctx.is_current(gather_tag)) return;  // of a connection before the last reset
     if (gather_tag & kResponseTag) {
-        if (impl_->ctx.can_respond()) impl_->responder.gather_failed(gather_tag & ~kResponseTag);
-    } else if (impl_->ctx.can_request()) {
-        impl_->requester.gather_failed(gather_tag);
+        if (ctx.can_respond()) impl_->responder.gather_failed(psn_of_tag(gather_tag));
+    } else if (ctx.can_request()) {
+        impl_->requester.gather_failed(psn_of_tag(gather_tag));
     }
 }
 
@@ -153,7 +156,7 @@ std::optional<AsyncEvent> Qp::poll_event() {
     return static_cast<AsyncEvent>(bit);
 }
 
-Instant Qp::next_deadline() const { return impl_->ctx.can_request() ? impl_->retry.deadline() : kNever; }
+Instant Qp::next_deadline() const { return impl_->requester.next_deadline(); }
 
 const QpConfig& Qp::config() const { return impl_->ctx.config; }
 QpState Qp::state() const { return impl_->ctx.state(); }

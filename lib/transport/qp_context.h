@@ -21,6 +21,11 @@ using stats::Counter;
 [[nodiscard]] constexpr uint64_t extend_start(uint32_t psn) { return (uint64_t{1} << 32) | (psn & Psn::kMask); }
 [[nodiscard]] constexpr Psn psn_of(uint64_t extended) { return Psn(static_cast<uint32_t>(extended & Psn::kMask)); }
 
+// Gather tags: 47 bits of extended PSN, 16 bits of connection (a result may come after a reset), a bit for responses.
+inline constexpr uint64_t kResponseTag = uint64_t{1} << 63;
+inline constexpr unsigned kTagPsnBits = 47;
+[[nodiscard]] constexpr uint64_t psn_of_tag(uint64_t tag) { return tag & ((uint64_t{1} << kTagPsnBits) - 1); }
+
 struct QpContext {
     QpContext(Qp* owner, const QpConfig& c, Environment e)
         : qp(owner),
@@ -36,6 +41,7 @@ struct QpContext {
     DmaQueue dma;
     uint32_t events = 0;  // bit per AsyncEvent
     bool established = false;
+    uint16_t generation = 0;  // counts resets
 
     [[nodiscard]] QpState state() const { return attr.state; }
     // The requester may send and the completer listens. IBTA 10.3.1: RTS, and SQD for what was begun.
@@ -47,6 +53,10 @@ struct QpContext {
     [[nodiscard]] bool can_respond() const {
         return config.type == QpType::Rc && (state() == QpState::Rtr || state() == QpState::Rts ||
                                              state() == QpState::Sqd || state() == QpState::Sqe);
+    }
+    [[nodiscard]] uint64_t gather_tag(uint64_t psn) const { return uint64_t{generation} << kTagPsnBits | psn; }
+    [[nodiscard]] bool is_current(uint64_t tag) const {
+        return static_cast<uint16_t>((tag & ~kResponseTag) >> kTagPsnBits) == generation;
     }
     void count(Counter c, uint64_t n = 1) const { env.counters.add(c, n); }
     void raise(AsyncEvent e) { events |= 1u << static_cast<unsigned>(e); }
@@ -65,9 +75,6 @@ struct QpContext {
         established = true;
     }
 };
-
-// Gather tags: the extended PSN; this bit tells responses from requests.
-inline constexpr uint64_t kResponseTag = uint64_t{1} << 63;
 
 // What a poll_transmit turn may still send.
 struct TxBudget {

@@ -10,7 +10,7 @@
 namespace rocemu::transport {
 
 namespace {
-// IBTA C9-: at most 2^23 PSNs may be outstanding, or duplicates could not be told from new packets.
+// IBTA 9.7.1: at most 2^23 PSNs may be outstanding, or duplicates could not be told from new packets.
 constexpr uint64_t kMaxOutstandingPsns = uint64_t{1} << 23;
 }  // namespace
 
@@ -18,6 +18,7 @@ void Requester::start() {
     q_.start(extend_start(ctx_.attr.sq_psn));
     retry_.reset();
     since_ack_req_ = 0;
+    probe_wanted_ = false;
 }
 
 bool Requester::poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
@@ -25,6 +26,7 @@ bool Requester::poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
     // IBTA 9.7.5.2.8: during an RNR wait nothing is sent, new work neither.
     if (retry_.rnr_waiting(now)) return false;
     retry_.rnr_done();
+    if (probe_wanted_ && !send_probe(now, batch)) return true;
     while (ctx_.can_request()) {
         q_.skip_acknowledged();
         if (q_.cur_seq == q_.ring.tail()) break;
@@ -151,7 +153,7 @@ Requester::Built Requester::build_message_packet(SendEntry& e, uint32_t payload,
     p.seg_count = segments;
     batch.segments.used += segments;
     if (e.wqe.mapped != nullptr) p.mapped = e.wqe.mapped + offset;
-    else if (payload != 0) p.gather_tag = q_.cur;
+    else if (payload != 0) p.gather_tag = ctx_.gather_tag(q_.cur);
     p.remote_addr = e.wqe.remote_addr;
     p.rkey = e.wqe.rkey;
     p.dma_len = e.wqe.length;
@@ -184,16 +186,50 @@ void Requester::settle_local_error() {
     retry_.stop();
 }
 
+Instant Requester::next_deadline() const {
+    if (!ctx_.can_request()) return kNever;
+    const Instant probe = may_probe() ? retry_.probe_due(q_.ring.at(q_.una_seq).is_read()) : kNever;
+    return std::min(retry_.deadline(), probe);
+}
+
 void Requester::handle_timeout(Instant now) {
-    if (!retry_.timed_out(now) || !ctx_.can_request()) return;
-    ctx_.count(Counter::local_ack_timeout_err);
-    if (retry_.on_timeout(now) == RetryVerdict::Exhausted) {
+    if (!ctx_.can_request()) return;
+    if (retry_.timed_out(now)) {
+        ctx_.count(Counter::local_ack_timeout_err);
+        if (retry_.on_timeout(now) != RetryVerdict::Exhausted) return q_.rewind();
         ctx_.count(Counter::req_transport_retries_exceeded);
         fail_send(ctx_, q_, q_.una_seq, WcStatus::RetryExcErr);
         retry_.stop();
         return;
     }
+    if (may_probe() && now >= retry_.probe_due(q_.ring.at(q_.una_seq).is_read())) {
+        retry_.prober().probed(now, q_.una);
+        probe_wanted_ = true;
+    }
+}
+
+bool Requester::may_probe() const {
+    return q_.outstanding() && q_.cur == q_.high && q_.ring.at(q_.una_seq).local_error == WcStatus::Success;
+}
+
+// The oldest packet once more; the cursor stays where it was.
+bool Requester::send_probe(Instant now, TxBatch& batch) {
+    if (!ctx_.can_request() || !may_probe()) {
+        probe_wanted_ = false;
+        return true;
+    }
+    if (batch.full()) return false;
+    const uint64_t cur = q_.cur;
+    const uint64_t cur_seq = q_.cur_seq;
     q_.rewind();
+    SendEntry& e = q_.ring.at(q_.una_seq);
+    const Built built = build(now, e, e.wants_data() ? 0 : payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first), batch);
+    q_.cur = cur;
+    q_.cur_seq = cur_seq;
+    if (built == Built::NoRoom) return false;
+    probe_wanted_ = false;
+    if (built == Built::Ok) batch.packets[batch.count - 1].ack_req = true;
+    return true;
 }
 
 }  // namespace rocemu::transport

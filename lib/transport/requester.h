@@ -20,6 +20,8 @@ class Requester {
     // The payload of packet `psn` (extended) could not be read; it and later packets were not sent.
     void gather_failed(uint64_t psn);
     void handle_timeout(Instant now);
+    // The next moment at which handle_timeout or poll_transmit has something to do.
+    [[nodiscard]] Instant next_deadline() const;
     // A WQE found wrong before it was sent fails when everything before it has completed.
     void settle_local_error();
 
@@ -30,6 +32,9 @@ class Requester {
     [[nodiscard]] bool start_wqe(SendEntry& e);
     [[nodiscard]] WcStatus check_wqe(const SendEntry& e) const;
     [[nodiscard]] bool window_open() const { return q_.requests_out() < ctx_.config.window_packets; }
+    // Something is outstanding and nothing is going to be sent that could bring news.
+    [[nodiscard]] bool may_probe() const;
+    bool send_probe(Instant now, TxBatch& batch);
     Built build(Instant now, SendEntry& e, uint32_t payload, TxBatch& batch);
     Built build_data_request(const SendEntry& e, TxBatch& batch);
     Built build_message_packet(SendEntry& e, uint32_t payload, TxBatch& batch);
@@ -39,6 +44,7 @@ class Requester {
     SendQueue& q_;
     Retry& retry_;
     uint32_t since_ack_req_ = 0;
+    bool probe_wanted_ = false;
 };
 
 }  // namespace rocemu::transport

@@ -55,7 +55,7 @@ bool Responder::check_psn(Request& r) {
     return true;
 }
 
-// IBTA 9.7.5.1.3 and C9-: one NAK for a gap; what follows is dropped silently until the expected packet comes. When the
+// IBTA 9.7.5.1.3: one NAK for a gap; what follows is dropped silently until the expected packet comes. When the
 // peer has visibly gone back (numbers start over) and the expected packet is still missing, its repetition was lost:
 // a second NAK saves the peer its timer.
 void Responder::out_of_sequence(uint64_t psn) {

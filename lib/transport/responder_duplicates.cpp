@@ -43,7 +43,7 @@ void Responder::duplicate_read(const Request& r) {
     resources_.replay(*res, r.psn);
 }
 
-// IBTA C9-: answered from the saved result. One that is still being executed will be answered anyway.
+// IBTA 9.7.5.1.5: answered from the saved result. One that is still being executed will be answered anyway.
 void Responder::duplicate_atomic(const Request& r) {
     Resource* res = resources_.find(r.psn);
     if (res == nullptr || !res->atomic || res->pending()) return;

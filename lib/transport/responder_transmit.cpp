@@ -78,7 +78,7 @@ bool Responder::send_read_packet(Resource& r, uint32_t payload, TxBatch& batch) 
     if (payload != 0) {
         batch.segments.items[batch.segments.used++] = s;
         p.seg_count = 1;
-        p.gather_tag = kResponseTag | r.next;
+        p.gather_tag = kResponseTag | ctx_.gather_tag(r.next);
     }
     return true;
 }

@@ -17,7 +17,8 @@ constexpr uint64_t kAnyGap = std::numeric_limits<uint64_t>::max();
 void Retry::reset() {
     retries_left_ = attr_.retry_cnt;
     rnr_left_ = attr_.rnr_retry;
-    min_rtt_ = 0;
+    rtt_.reset();
+    prober_.reset();
     stop();
 }
 
@@ -25,7 +26,8 @@ void Retry::stop() {
     ack_deadline_ = kNever;
     rnr_until_ = Instant{0};
     rnr_waits_ = false;
-    round_ = sampling_ = false;
+    round_ = false;
+    rtt_.cancel();
     spent_at_ = kNever;
 }
 
@@ -44,19 +46,13 @@ void Retry::packet_sent(Instant now, const SentPacket& p) {
         resent_at_ = now;
         resent_high_ = p.high;
     }
-    if (p.ack_req && !p.again && !sampling_ && !round_) {
-        sampling_ = true;
-        sample_psn_ = p.psn;
-        sample_at_ = now;
-    }
+    if (p.ack_req && !p.again && !round_) rtt_.sent(p.psn, now);
+    prober_.sent(now);
 }
 
 void Retry::progress(Instant now, uint64_t una, bool outstanding) {
-    if (sampling_ && una > sample_psn_) {
-        const Duration rtt = std::max<Duration>(now - sample_at_, 1);
-        min_rtt_ = min_rtt_ == 0 ? rtt : std::min(min_rtt_, rtt);
-        sampling_ = false;
-    }
+    rtt_.acked(una, now);
+    prober_.progress(now, una);
     round_ = false;
     spent_at_ = kNever;
     retries_left_ = attr_.retry_cnt;
@@ -67,14 +63,14 @@ void Retry::progress(Instant now, uint64_t una, bool outstanding) {
 // Several NAKs or responses tell of one loss. A second cause counts only after the oldest packet has been sent again and
 // an answer to it could have come back.
 bool Retry::same_round(Instant now) const {
-    return round_ && (resent_at_ == kNever || now < resent_at_ + min_rtt_ / 2);
+    return round_ && (resent_at_ == kNever || now < resent_at_ + rtt_.min() / 2);
 }
 
 RetryVerdict Retry::begin_round(Instant now, uint64_t gap) {
     round_ = true;
     resent_at_ = kNever;
     gap_ = gap;
-    sampling_ = false;       // Karn: an answer to a packet sent twice measures nothing
+    rtt_.cancel();
     ack_deadline_ = kNever;  // starts again with the first packet sent again
     return spend(now);
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Retry: when the requester must go back and when it must give up. Holds the ACK timer, the RNR wait, both retry
-// counters and the rule that one loss starts one retry round. Times only; moving the cursor is the caller's.
+// counters, the probes and the rule that one loss starts one retry round. Times only; moving the cursor is the caller's.
 // Read IBTA volume 1, 9.7.6.1.3 (local ACK timeout), 9.7.5.2.8 (RNR), 9.9.2.1 (retry counters), 11.2.5.2.
 #pragma once
 
 #include <algorithm>
 
 #include "base/time.h"
+#include "transport/prober.h"
 #include "transport/qp_attr.h"
+#include "transport/rtt.h"
 
 namespace rocemu::transport {
 
@@ -51,8 +53,9 @@ class Retry {
     // Nothing of the QP will be sent any more.
     void stop();
 
-    // 0: not measured yet.
-    [[nodiscard]] Duration min_rtt() const { return min_rtt_; }
+    // When the oldest packet is to be probed; kNever during an RNR wait.
+    [[nodiscard]] Instant probe_due(bool data) const { return rnr_waits_ ? kNever : prober_.due(rtt_, data); }
+    [[nodiscard]] Prober& prober() { return prober_; }
 
   private:
     [[nodiscard]] Instant timer_from(Instant now) const;
@@ -73,11 +76,8 @@ class Retry {
     uint64_t resent_high_ = 0;    // first PSN sent for the first time after that
     Instant spent_at_ = kNever;   // when a retry was last paid for since una moved
     uint64_t gap_ = 0;            // newest response seen ahead of the expected one
-    // Round-trip time, from packets sent once.
-    bool sampling_ = false;
-    uint64_t sample_psn_ = 0;
-    Instant sample_at_{0};
-    Duration min_rtt_ = 0;
+    RttEstimator rtt_;
+    Prober prober_;
 };
 
 }  // namespace rocemu::transport

@@ -397,3 +397,77 @@ TEST_CASE("inline payload comes from mapped memory, keys are not looked at", "[s
     CHECK(out[2].view.payload.size() == 3000 - 2048);
     CHECK(out[2].view.payload[0] == std::byte{0x5a});
 }
+
+namespace {
+// Measures a round trip of 20 us, then sends `n` messages that nobody answers.
+void measured_then_silent(Probe& p, int n) {
+    p.e.send(WrOpcode::Send, local(10));
+    p.poll();
+    p.wait(20 * kMicrosecond);
+    p.answer(kPsn, kAck);
+    for (int i = 0; i < n; ++i) p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == static_cast<size_t>(n));
+}
+}  // namespace
+
+TEST_CASE("silence is probed long before the timer, three times, without paying a retry", "[sim][requester]") {
+    PairOptions o;
+    o.attr.timeout = 14;
+    o.attr.retry_cnt = 0;
+    Probe p(o);
+    measured_then_silent(p, 5);
+    const Instant start = p.now;
+    for (int i = 0; i < 3; ++i) {
+        const Packets out = until_sent(p, kSecond);
+        REQUIRE(out.size() == 1);
+        CHECK(out[0].psn() == kPsn + 1);
+        CHECK(out[0].view.bth.ack_req);
+    }
+    CHECK(p.now - start < 10 * kMillisecond);
+    CHECK(p.e.count(Counter::local_ack_timeout_err) == 0);
+    // The peer is dead: the timer says so, as if there had been no probe.
+    CHECK(until_sent(p, kSecond).empty());
+    CHECK(p.now - start >= Duration{4096} << 14);
+    CHECK(p.now - start <= Duration{4096} << 16);
+    CHECK(p.e.sends.at(1).status == WcStatus::RetryExcErr);
+}
+
+TEST_CASE("a lost tail: two probes, then the rest at once", "[sim][requester]") {
+    Probe p;
+    measured_then_silent(p, 6);
+    CHECK(psns(until_sent(p, kSecond)) == std::vector<uint32_t>{kPsn + 1});
+    CHECK(p.answer(kPsn + 1, kAck).empty());
+    CHECK(psns(until_sent(p, kSecond)) == std::vector<uint32_t>{kPsn + 2});
+    CHECK(p.answer(kPsn + 2, kAck).size() == 4);
+    p.answer(kPsn + 6, kAck);
+    CHECK(p.e.sends.size() == 7);
+    CHECK(p.e.qp.next_deadline() == kNever);
+}
+
+TEST_CASE("a lost ACK: the probe brings it back", "[sim][requester]") {
+    Probe p;
+    measured_then_silent(p, 6);
+    CHECK(until_sent(p, kSecond).size() == 1);
+    CHECK(p.answer(kPsn + 6, kAck).empty());
+    CHECK(p.e.sends.size() == 7);
+}
+
+TEST_CASE("a gather that fails after a reset means nothing to the next connection", "[sim][requester]") {
+    PairOptions o;
+    Probe p(o);
+    static transport::TxBatch batch;
+    batch.clear();
+    transport::SendWqe wqe;
+    wqe.length = 10;
+    const Sge sge{kMemoryBase, 10, kKey};
+    p.e.qp.post_send(wqe, {&sge, 1}, p.now);
+    p.e.qp.poll_transmit(p.now, 1000, batch);
+    REQUIRE(batch.count == 1);
+    transport::QpAttr attr = p.e.qp.attr();
+    p.e.set_state(QpState::Reset);
+    p.e.connect(attr);
+    p.e.qp.post_send(wqe, {&sge, 1}, p.now);
+    p.e.qp.handle_gather_failed(batch.packets[0].gather_tag, p.now);
+    CHECK(p.poll().size() == 1);
+    CHECK(p.e.qp.state() == QpState::Rts);
+}

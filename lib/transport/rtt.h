@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RttEstimator: round-trip times of one QP, measured from packets that asked for an acknowledgement and were sent once
+// (an answer to a packet sent twice measures nothing: Karn). Smoothing as in RFC 6298.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace rocemu::transport {
+
+class RttEstimator {
+  public:
+    void reset() { *this = RttEstimator{}; }
+    // An extended PSN that asks for an ACK, for the first time.
+    void sent(uint64_t psn, Instant now) {
+        if (sampling_) return;
+        sampling_ = true;
+        psn_ = psn;
+        at_ = now;
+    }
+    // Everything below `una` was answered.
+    void acked(uint64_t una, Instant now) {
+        if (!sampling_ || una <= psn_) return;
+        sampling_ = false;
+        const Duration rtt = std::max<Duration>(now - at_, 1);
+        if (smoothed_ == 0) {
+            min_ = smoothed_ = rtt;
+            variation_ = rtt / 2;
+            return;
+        }
+        min_ = std::min(min_, rtt);
+        variation_ += (std::max(rtt - smoothed_, smoothed_ - rtt) - variation_) / 4;
+        smoothed_ += (rtt - smoothed_) / 8;
+    }
+    void cancel() { sampling_ = false; }
+
+    [[nodiscard]] bool measured() const { return smoothed_ != 0; }
+    [[nodiscard]] Duration min() const { return min_; }  // 0: not measured
+    [[nodiscard]] Duration smoothed() const { return smoothed_; }
+    [[nodiscard]] Duration variation() const { return variation_; }
+
+  private:
+    bool sampling_ = false;
+    uint64_t psn_ = 0;
+    Instant at_{0};
+    Duration min_ = 0, smoothed_ = 0, variation_ = 0;
+};
+
+}  // namespace rocemu::transport
