@@ -153,12 +153,12 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
     uint32_t pieces = 0;
     memory::SpaceId space = 0;
     uint32_t i = job.cursor;
-    for (bool stop = false; i < batch.count && !stop; ++i) {
+    for (; i < batch.count; ++i) {
         const auto& r = batch.requests[i];
         if (r.kind != DmaKind::Place) break;
         if (r.seg_count != 0) {
             const memory::SpaceId mine = batch.segments.items[r.seg_first].space;
-            if (pieces != 0 && (mine != space || pieces + r.seg_count > pieces_.size())) break;
+            if (pieces != 0 && (mine != space || pieces + r.seg_count + 1 > pieces_.size())) break;
             if (!in_one_space(batch, r)) {
                 if (i != job.cursor) break;
                 // A request is never split over spaces: MRs of several processes in one receive are refused.
@@ -178,7 +178,12 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
             pieces_[pieces++] = {const_cast<std::byte*>(source), segment.va, segment.length};
             source += segment.length;
         }
-        stop = job.ends_write[i];
+        if (job.ends_write[i] && pieces != 0 && pieces_[pieces - 1].length > kOneStore) {
+            payload::Piece& body = pieces_[pieces - 1];
+            body.length -= kOneStore;
+            job.piece_owner[pieces] = static_cast<uint8_t>(i);
+            pieces_[pieces++] = {body.local + body.length, body.va + body.length, kOneStore};
+        }
     }
     job.run_end = i;
     if (pieces == 0) return true;
