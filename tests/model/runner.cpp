@@ -46,7 +46,7 @@ Weather weather_of(const Schedule& s, uint32_t side) {
     w.doomed_there = doomed[back];
     // Each packet that a full DMA window drops is as good as lost.
     const bool lossy = !s.faults.empty() || set.dma_window < 256;
-    w.retries = s.faults.size() + (set.dma_window < 256 ? 1 : 0) > set.retry_cnt;
+    w.retries = s.faults.size() + (set.dma_window < 256 ? 2 : 0) > set.retry_cnt;
     w.rnr_retries = rnr(side);
     w.own_error = way[back].breaks || error[side];
     w.peer_error = way[back].breaks || rnr(back) || error[0] || error[1] || (way[side].refuses && lossy);
