@@ -50,8 +50,8 @@ DeviceOptions read_device(const toml::table& table, Errors& errors) {
     if (device.name.empty() && !table.get("name")) errors.add(table.source(), "device.name", "is required");
     if (device.mtu != 0 && device.mtu < kMinMtu)
         reader.error(*table.get("mtu"), "mtu", "must be 0 or " + std::to_string(kMinMtu) + " to 9600");
-    if (table.get("impairments") && device.port != "fabric")
-        reader.error(*table.get("impairments"), "impairments", "exist on the fabric only");
+    for (const char* key : {"impairments", "mac"})
+        if (table.get(key) && device.port != "fabric") reader.error(*table.get(key), key, "is for the fabric only");
     return device;
 }
 
