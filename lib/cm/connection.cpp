@@ -69,7 +69,7 @@ void Connection::handle_timeout(Instant now, Outbox& out) {
             deadline_ = kNever;
             return;
     }
-    // IBTA 12.7.27: Max CM Retries counts repetitions, not transmissions.
+    // IBTA 12.7: Max CM Retries counts repetitions, not transmissions.
     if (retries_ >= max_retries_) return give_up(now, out);
     ++retries_;
     ++out.counters.tx_retries;

@@ -7,7 +7,7 @@ namespace rocemu::cm {
 
 Rej Connection::make_rej(RejectReason reason) const {
     Rej rej;
-    // IBTA 12.6.7.1: no id of ours exists for the peer before it has heard one. The recorded peer writes 0 as well.
+    // IBTA 12.6.7: no id of ours exists for the peer before it has heard one. The recorded peer writes 0 as well.
     rej.local_comm_id = info_.state == State::ReqRcvd ? 0 : id_;
     rej.remote_comm_id = remote_id_;
     rej.message = in(State::ReqRcvd, State::MraReqSent)   ? MessageKind::Req
@@ -62,7 +62,9 @@ void Connection::answer(Instant now, const Mad& mad, Outbox& out) {
 }
 
 // The answer can be asked for again as long as the owner keeps the id, and for some retransmissions longer.
-void Connection::linger(Instant now) { deadline_ = orphan_ ? now + linger_ : kNever; }
+void Connection::linger(Instant now) {
+    deadline_ = orphan_ ? now + linger_ : kNever;
+}
 
 void Connection::handle_rej(Instant now, const Rej& rej, Outbox& out) {
     const auto tell = [&] {

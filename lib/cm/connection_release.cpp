@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The end of a connection: DREQ, DREP, time wait, destruction by the owner; and LAP, which is refused.
-// Read IBTA volume 1, 12.9.8 (release), 12.9.8.3 (TimeWait) and 12.8 (alternate paths).
+// Read IBTA volume 1, 12.9.8 (release, TimeWait) and 12.8 (alternate paths).
 #include "cm/connection.h"
 #include "cm/drep.h"
 #include "cm/timing.h"
 
 namespace rocemu::cm {
 
-// IBTA 12.9.8.3: packets of the old connection may be in the network for twice the packet lifetime plus the ACK delay.
+// IBTA 12.9.8: packets of the old connection may be in the network for twice the packet lifetime plus the ACK delay.
 void Connection::enter_timewait(Instant now) {
     set_state(State::Timewait, now + time_of(info_.ack_timeout));
 }

@@ -29,7 +29,7 @@ struct ConnectionInfo {
     Transport transport = Transport::Rc;
     PortSpace port_space = PortSpace::Tcp;
     uint16_t service_port = 0;  // the listener's
-    IpHeader ip{};                // as in the REQ: source is the active side
+    IpHeader ip{};              // as in the REQ: source is the active side
     Path path{};
     uint64_t remote_ca_guid = 0;
     uint32_t local_qpn = 0, remote_qpn = 0;

@@ -20,7 +20,7 @@ struct IpHeader {
 
     IpVersion ip_version = IpVersion::V4;
     uint16_t source_port = 0;  // host order
-    wire::Gid source{};          // IPv4 as ::ffff:a.b.c.d, as everywhere else in this tree
+    wire::Gid source{};        // IPv4 as ::ffff:a.b.c.d, as everywhere else in this tree
     wire::Gid destination{};
 
     // nullopt: a version this service does not know (A11: answered with a REJ), or neither IPv4 nor IPv6.

@@ -15,7 +15,7 @@ inline constexpr size_t kMadSize = 256;
 using Mad = std::array<std::byte, kMadSize>;
 
 inline constexpr uint32_t kGsiQpn = 1;
-inline constexpr uint32_t kGsiQkey = 0x80010000;  // IBTA C13-31: the Q_Key of QP1
+inline constexpr uint32_t kGsiQkey = 0x80010000;  // IBTA 13.5.3: the well-known Q_Key of QP1
 
 enum class Attribute : uint16_t {
     Req = 0x0010,

@@ -18,7 +18,7 @@ void CmManager::handle_mad(Instant now, const RxMad& rx) {
     const auto attribute = static_cast<Attribute>(header.attribute_id);
     if (header.class_version != MadHeader::kClassVersion) {
         ++counters.drop_malformed;
-        // IBTA 12.6.7.2: code 31 for a REQ of another class version. Its local id is where it always was.
+        // IBTA 12.6.7: code 31 for a REQ of another class version. Its local id is where it always was.
         if (attribute == Attribute::Req)
             refuse(rx, RejectReason::InvalidClassVersion, MessageKind::Req, 0, Req::parse(rx.mad).local_comm_id);
         return;
@@ -78,7 +78,7 @@ void CmManager::refuse(const RxMad& rx, RejectReason reason, MessageKind message
 void CmManager::on_rep(Instant now, const RxMad& rx) {
     const Rep rep = Rep::parse(rx.mad);
     if (table_.find(rep.remote_comm_id) == nullptr) {
-        // IBTA 12.6.7.2 code 6. Our REJ at destruction was lost: without this one the peer would try for minutes.
+        // IBTA 12.6.7 code 6. Our REJ at destruction was lost: without this one the peer would try for minutes.
         ++out_.counters.drop_unknown_id;
         return refuse(rx, RejectReason::InvalidCommId, MessageKind::Rep, rep.remote_comm_id, rep.local_comm_id);
     }
@@ -115,7 +115,7 @@ void CmManager::on_rtu(const RxMad& rx) {
 void CmManager::on_rej(Instant now, const RxMad& rx) {
     const Rej rej = Rej::parse(rx.mad);
     Connection* c = nullptr;
-    // IBTA 12.6.7.2 code 4: the sender may not know our id; it names its own and its CA GUID.
+    // IBTA 12.6.7 code 4: the sender may not know our id; it names its own and its CA GUID.
     if (rej.reason == RejectReason::Timeout && rej.info_length >= sizeof(uint64_t))
         c = table_.find_remote(rej.local_comm_id, load_be<uint64_t>(rej.info.data()), rx.path, false);
     if (c == nullptr) {
@@ -150,7 +150,7 @@ void CmManager::on_mra(Instant now, const RxMad& rx) {
 void CmManager::on_dreq(Instant now, const RxMad& rx) {
     const Dreq dreq = Dreq::parse(rx.mad);
     if (table_.find(dreq.remote_comm_id) == nullptr) {
-        // IBTA 12.9.8.2: what does not exist is released; the peer gets its answer.
+        // IBTA 12.9.8: what does not exist is released; the peer gets its answer.
         ++out_.counters.drop_unknown_id;
         const Drep drep{.local_comm_id = dreq.remote_comm_id, .remote_comm_id = dreq.local_comm_id};
         return out_.send(rx.path, make_mad(MadHeader::parse(rx.mad).transaction_id, drep));

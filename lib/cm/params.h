@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parameters of the commands of CmManager. Spans are read during the call only.
 // Responder resources and initiator depth are always from the point of view of the side that is named: in parameters
-// and events "responder_resources" is what this end offers or is asked for. Read IBTA volume 1, 12.7.29, 12.7.30.
+// and events "responder_resources" is what this end offers or is asked for. Read IBTA volume 1, 12.7.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@
 
 namespace rocemu::cm {
 
-// IBTA 12.7.6: how the REQ names the transport of the QP.
+// IBTA 12.7: how the REQ names the transport of the QP.
 enum class Transport : uint8_t { Rc = 0, Uc = 1, Xrc = 3 };
 
 struct BindParams {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RejectReason: why a connection was refused. Read IBTA volume 1, 12.6.7.2 (rejection reasons).
+// RejectReason: why a connection was refused. Read IBTA volume 1, 12.6.7 (rejection reasons).
 // The numbers are what librdmacm shows as the status of RDMA_CM_EVENT_REJECTED.
 #pragma once
 

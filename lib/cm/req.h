@@ -18,7 +18,7 @@ struct ReqPath {
     wire::Gid local_gid{};
     wire::Gid remote_gid{};
     uint32_t flow_label = 0;  // 20 bits
-    uint8_t packet_rate = 0;  // 6 bits, code of IBTA 12.7.16
+    uint8_t packet_rate = 0;  // 6 bits, code of IBTA 12.7
     uint8_t traffic_class = 0;
     uint8_t hop_limit = 0;
     uint8_t sl = 0;  // 4 bits

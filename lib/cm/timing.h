@@ -10,7 +10,7 @@
 
 namespace rocemu::cm {
 
-// A peer may ask for hours (n = 31); a wait that a peer can choose is bounded by n = 25, 137 s.
+// DEVIATION: a peer may ask for hours (n = 31); a wait that a peer can choose is bounded by n = 25, 137 s,
 inline constexpr uint8_t kLongestWait = 25;
 // ... and a peer that asks for microseconds does not make us send in bursts.
 inline constexpr Duration kShortestResponse = 10 * kMillisecond;
@@ -24,7 +24,7 @@ inline constexpr Duration kShortestResponse = 10 * kMillisecond;
     return std::max(time_of(response_timeout) + 2 * time_of(packet_lifetime), kShortestResponse);
 }
 
-// IBTA 12.7.34 asks for twice the packet lifetime plus the ACK delay of the responder as local ACK timeout. In powers
+// IBTA 12.7 asks for twice the packet lifetime plus the ACK delay of the responder as local ACK timeout. In powers
 // of two: the larger of the two terms, plus one when the smaller is as large as half of it.
 [[nodiscard]] constexpr uint8_t ack_timeout_of(uint8_t ack_delay, uint8_t packet_lifetime) {
     const int twice = packet_lifetime + 1;

@@ -203,6 +203,8 @@ TEST_CASE("rejected by the consumer: reason, information and private data; a rep
     REQUIRE(s.b().reject(s.now, kOwner, s.id_b,
                          {.reason = RejectReason::ConsumerDefined, .info = info, .private_data = data}) == Status::Ok);
     s.run(kMillisecond);
+    CHECK(Rej::parse(s.last_sent[kB]).local_comm_id == 0);  // A has never heard an id of B
+    CHECK(Rej::parse(s.last_sent[kB]).message == MessageKind::Req);
     REQUIRE(s.b().destroy(s.now, kOwner, s.id_b) == Status::Ok);
     s.lost = {};
     s.run(6 * kSecond);

@@ -176,10 +176,11 @@ TEST_CASE("a stale connection: the new request is refused with reason 10 and the
     p.on_send = nullptr;
     REQUIRE(p.a().connections() == 0);
     REQUIRE(p.a().add_owner(kOwner, {}) == Status::Ok);
-    REQUIRE(p.a().connect(p.now, kOwner, p.connect_params(kA, 7000, 0x10)).ok());
+    const CmId again = p.a().connect(p.now, kOwner, p.connect_params(kA, 7000, 0x10)).value;
     p.run(100 * kMillisecond);
     REQUIRE(p.last(kA).kind == EventKind::Rejected);
     CHECK(p.last(kA).status == 10);
+    CHECK(p.a().info(kOwner, again).value.state == State::Timewait);
     CHECK(p.last(kB).kind == EventKind::Disconnected);
     CHECK(p.last(kB).id == old.b);
     establish(p, 0x10);  // and now it works
@@ -288,4 +289,26 @@ TEST_CASE("a connection to oneself") {
     REQUIRE(p.a().destroy(p.now, kOwner, passive) == Status::Ok);
     p.run_to_end();
     CHECK(p.a().connections() == 0);
+}
+
+TEST_CASE("a lost SIDR_REP is sent again, also after its owner has destroyed the id, and then nothing is left") {
+    CmPair p;
+    p.listen(kB, 7000, 10, PortSpace::Udp);
+    SidrRequestParams params;
+    params.target = p.connect_params(kA, 7000, 1).target;
+    params.target.port_space = PortSpace::Udp;
+    params.path = p.connect_params(kA, 7000, 1).path;
+    REQUIRE(p.a().sidr_request(p.now, kOwner, params).ok());
+    p.run(kMillisecond);
+    p.on_send = [](CmPair::Side side, const TxMad&) { return side != kB; };
+    REQUIRE(p.b().sidr_reply(p.now, kOwner, p.last(kB).id, {.qpn = 0x55}) == Status::Ok);
+    p.run(kMillisecond);
+    REQUIRE(p.b().destroy(p.now, kOwner, p.last(kB).id) == Status::Ok);
+    p.on_send = nullptr;
+    p.run(6 * kSecond);
+    REQUIRE(p.last(kA).kind == EventKind::SidrResult);
+    CHECK(p.last(kA).info.remote_qpn == 0x55);
+    CHECK(p.count(kB, EventKind::SidrRequest) == 1);
+    p.run(60 * kSecond);
+    CHECK(p.b().connections() == 0);
 }
