@@ -76,10 +76,13 @@ inline uint32_t random_size(Random& random) {
 inline std::vector<Message> make_plan(uint64_t seed, uint32_t count, uint32_t max_inline) {
     Random random(seed);
     std::vector<Message> plan(count);
+    uint32_t silent = 0;
     for (uint32_t i = 0; i < count; ++i) {
         Message& m = plan[i];
-        // The last one tells the responder that everything before it has arrived.
-        m.op = i + 1 == count ? Op::Send : static_cast<Op>(random.below(5));
+        m.op = static_cast<Op>(random.below(5));
+        // A receive tells the responder that everything before it has arrived: the last message, and one in a window.
+        if (i + 1 == count || (silent == kWindow - 2 && !m.takes_receive())) m.op = Op::SendImm;
+        silent = m.takes_receive() ? 0 : silent + 1;
         m.size = random_size(random);
         m.imm = static_cast<uint32_t>(random.next());
         m.key = random.next();
