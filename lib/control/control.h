@@ -4,7 +4,7 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 #include "config/config.h"
@@ -39,7 +39,7 @@ struct Control {
     KeyAllocator keys;
     QpnAllocator qpns;
     // By number; those that end are still here until nothing of them is left.
-    std::unordered_map<uint32_t, std::shared_ptr<Session>> sessions;
+    std::map<uint32_t, std::shared_ptr<Session>> sessions;
     Instant started;
 
     Device* find_device(const std::string& name);

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Objects through the control socket: life of each kind, EBUSY while in use, ownership, limits, and that nothing is
+// left of a client that ends, at any moment.
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/control_world.h"
+
+using namespace rocemu;
+using namespace rocemu::test;
+
+namespace {
+
+nlohmann::json status_of(const ControlWorld& world) {
+    ControlClient tool(world.path());
+    REQUIRE(tool.hello(true) == 0);
+    std::string text;
+    abi::AdminTextReply r;
+    do {
+        abi::AdminTextRequest q;
+        q.offset = static_cast<uint32_t>(text.size());
+        REQUIRE(tool.call(q, r) == 0);
+        text.append(r.text, r.length);
+    } while (text.size() < r.total);
+    return nlohmann::json::parse(text);
+}
+
+size_t attached(const ControlWorld& world) {
+    size_t n = 0;
+    for (const auto& s : status_of(world)["sessions"]) n += s["admin"] == false;
+    return n;
+}
+
+bool nothing_left(ControlWorld& world) {
+    for (int i = 0; i < 500; ++i) {
+        if (attached(world) == 0 && world.shard().load().qps == 0) return true;
+        usleep(10'000);
+    }
+    return false;
+}
+
+abi::RegMrRequest mr_request(uint32_t pd, uint64_t va, uint64_t length, uint32_t access) {
+    abi::RegMrRequest r;
+    r.pd = pd;
+    r.va = r.iova = va;
+    r.length = length;
+    r.access = access;
+    return r;
+}
+
+}  // namespace
+
+TEST_CASE("a program's objects: made, in use, destroyed") {
+    ControlWorld world;
+    ControlClient c(world.path());
+    c.open();
+    REQUIRE(c.status == 0);
+    CHECK(c.welcome.devices == 2);
+    CHECK(c.welcome.payload_path == abi::kPathProcessVm);
+
+    abi::RegMrReply mr;
+    REQUIRE(c.call(mr_request(c.pd, 0x1000, 4096, access_flags::kLocalWrite), mr) == 0);
+    abi::CreateQpReply qp;
+    REQUIRE(c.call(c.qp_request(), qp) == 0);
+    CHECK(qp.qpn > 0x10);
+    CHECK(qp.max_send_wr == 16);
+    CHECK(qp.max_inline_data >= 64);
+    CHECK(qp.rq.offset > qp.sq.offset);
+
+    CHECK(c.call(abi::DeallocPdRequest{c.pd}) == EBUSY);
+    CHECK(c.call(abi::DestroyCqRequest{c.cq}) == EBUSY);
+    abi::QueryQpReply query;
+    CHECK(c.call(abi::QueryQpRequest{qp.qpn}, query) == 0);
+    CHECK(query.attr.state == static_cast<uint32_t>(QpState::Reset));
+    CHECK(c.call(abi::DestroyQpRequest{qp.qpn}) == 0);
+    CHECK(c.call(abi::DestroyQpRequest{qp.qpn}) == EINVAL);
+    CHECK(c.call(abi::DestroyCqRequest{c.cq}) == 0);
+    CHECK(c.call(abi::DeallocPdRequest{c.pd}) == EBUSY);
+    CHECK(c.call(abi::DeregMrRequest{mr.key}) == 0);
+    CHECK(c.call(abi::DeregMrRequest{mr.key}) == EINVAL);
+    CHECK(c.call(abi::DeallocPdRequest{c.pd}) == 0);
+    CHECK(c.call(abi::CloseContextRequest{c.context}) == 0);
+    CHECK(c.call(abi::AllocPdRequest{c.context}) == EINVAL);
+}
+
+TEST_CASE("regions are sealed, of the size that was told, and memory that comes back is zero") {
+    ControlWorld world;
+    ControlClient c(world.path());
+    c.open();
+    REQUIRE(c.status == 0);
+    // Region 0, an eventfd, and the region of the CQ.
+    REQUIRE(c.fds.size() == 3);
+    for (const int fd : {c.fds[0], c.fds[2]}) {
+        CHECK((fcntl(fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) == (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+        CHECK(ftruncate(fd, 0) != 0);
+    }
+    auto* map = static_cast<std::byte*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, c.fds[2], 0));
+    REQUIRE(map != MAP_FAILED);
+    abi::CreateCqRequest r;
+    r.context = c.context;
+    r.cqe = 64;
+    abi::CreateCqReply first, second;
+    REQUIRE(c.call(r, first) == 0);
+    CHECK(first.new_region_bytes == 0);
+    std::memset(map + first.queue.offset, 0xff, first.ring_bytes);
+    REQUIRE(c.call(abi::DestroyCqRequest{first.cq}) == 0);
+    REQUIRE(c.call(r, second) == 0);
+    CHECK(second.queue.offset == first.queue.offset);
+    CHECK(second.cq != first.cq);
+    for (uint64_t i = 0; i < second.ring_bytes; ++i) REQUIRE(map[second.queue.offset + i] == std::byte{0});
+    munmap(map, 1 << 20);
+}
+
+TEST_CASE("one session's numbers mean nothing in another") {
+    ControlWorld world;
+    ControlClient a(world.path()), b(world.path());
+    a.open();
+    b.open();
+    REQUIRE((a.status == 0 && b.status == 0));
+    CHECK(a.pd != b.pd);
+    abi::CreateQpReply qp;
+    abi::RegMrReply mr;
+    REQUIRE(a.call(a.qp_request(), qp) == 0);
+    REQUIRE(a.call(mr_request(a.pd, 0, 1, 0), mr) == 0);
+    CHECK(b.call(abi::DestroyQpRequest{qp.qpn}) == EINVAL);
+    CHECK(b.call(abi::QueryQpRequest{qp.qpn}) == EINVAL);
+    CHECK(b.call(abi::ModifyQpRequest{qp.qpn, 1, {}}) == EINVAL);
+    CHECK(b.call(abi::DeregMrRequest{mr.key}) == EINVAL);
+    CHECK(b.call(abi::DeallocPdRequest{a.pd}) == EINVAL);
+    CHECK(b.call(abi::DestroyCqRequest{a.cq}) == EINVAL);
+    CHECK(b.call(mr_request(a.pd, 0, 1, 0)) == EINVAL);
+    auto mixed = b.qp_request();
+    mixed.send_cq = a.cq;
+    CHECK(b.call(mixed) == EINVAL);
+    mixed = b.qp_request();
+    mixed.pd = a.pd;
+    CHECK(b.call(mixed) == EINVAL);
+}
+
+TEST_CASE("memory regions: any range that does not wrap") {
+    ControlWorld world;
+    ControlClient c(world.path());
+    c.open();
+    REQUIRE(c.status == 0);
+    using namespace access_flags;
+    CHECK(c.call(mr_request(c.pd, 0x5000, 0, kLocalWrite)) == 0);
+    CHECK(c.call(mr_request(c.pd, 0, ~uint64_t{0}, kLocalWrite | kRemoteWrite | kRemoteRead)) == 0);
+    CHECK(c.call(mr_request(c.pd, 1, ~uint64_t{0}, kLocalWrite)) == EINVAL);
+    CHECK(c.call(mr_request(c.pd, ~uint64_t{0} - 10, 12, kLocalWrite)) == EINVAL);
+    CHECK(c.call(mr_request(c.pd, 0x5000, 10, kRemoteWrite)) == EINVAL);
+    CHECK(c.call(mr_request(c.pd, 0x5000, 10, kRemoteAtomic)) == EINVAL);
+    CHECK(c.call(mr_request(c.pd, 0x5000, 10, 1 << 12)) == EINVAL);
+    CHECK(c.call(mr_request(c.pd, 0x5000, 10, kLocalWrite | kRelaxedOrdering)) == 0);
+    auto shifted = mr_request(c.pd, 0x5000, 12, kLocalWrite);
+    shifted.iova = ~uint64_t{0} - 10;
+    CHECK(c.call(shifted) == EINVAL);
+}
+
+TEST_CASE("limits of a session") {
+    ControlWorld world([](config::Config& c) {
+        c.limits.max_qp = 2;
+        c.limits.max_mr = 1;
+        c.limits.max_pd = 1;
+        c.limits.max_cq = 1;
+        c.limits.max_cqe = 100;
+        c.limits.max_qp_wr = 50;
+        c.limits.session_memory_mb = 4;
+    });
+    ControlClient c(world.path());
+    c.open();
+    REQUIRE(c.status == 0);
+    CHECK(c.call(abi::AllocPdRequest{c.context}) == ENOMEM);
+    CHECK(c.call(mr_request(c.pd, 0, 1, 0)) == 0);
+    CHECK(c.call(mr_request(c.pd, 0, 1, 0)) == ENOMEM);
+    abi::CreateCqRequest cq;
+    cq.context = c.context;
+    cq.cqe = 10;
+    CHECK(c.call(cq) == ENOMEM);
+    cq.cqe = 101;
+    CHECK(c.call(cq) == EINVAL);
+    auto qp = c.qp_request();
+    qp.max_send_wr = 51;
+    CHECK(c.call(qp) == EINVAL);
+    qp = c.qp_request();
+    qp.max_inline_data = 0xffffffff;
+    CHECK(c.call(qp) == EINVAL);
+    qp = c.qp_request();
+    qp.type = 77;
+    CHECK(c.call(qp) == EOPNOTSUPP);
+    CHECK(c.call(c.qp_request()) == 0);
+    CHECK(c.call(c.qp_request()) == 0);
+    CHECK(c.call(c.qp_request()) == ENOMEM);
+}
+
+TEST_CASE("a session's queue memory has an end") {
+    ControlWorld world([](config::Config& c) { c.limits.session_memory_mb = 4; });
+    ControlClient c(world.path());
+    c.open();
+    REQUIRE(c.status == 0);
+    abi::CreateCqRequest r;
+    r.context = c.context;
+    r.cqe = 1 << 14;  // a little over 1 MiB
+    abi::CreateCqReply reply;
+    int made = 0;
+    std::vector<uint32_t> list;
+    while (c.call(r, reply) == 0 && made < 10) {
+        list.push_back(reply.cq);
+        ++made;
+    }
+    CHECK(made == 2);
+    for (const uint32_t cq : list) CHECK(c.call(abi::DestroyCqRequest{cq}) == 0);
+    CHECK(c.call(r, reply) == 0);
+    CHECK(reply.new_region_bytes == 0);
+}
+
+TEST_CASE("closing a context takes everything in it along") {
+    ControlWorld world;
+    ControlClient c(world.path());
+    c.open();
+    REQUIRE(c.status == 0);
+    for (int i = 0; i < 20; ++i) REQUIRE(c.call(c.qp_request()) == 0);
+    REQUIRE(c.call(mr_request(c.pd, 0, 1, 0)) == 0);
+    CHECK(c.call(abi::CloseContextRequest{c.context}) == 0);
+    CHECK(world.shard().load().qps == 0);
+    CHECK(c.call(abi::DestroyCqRequest{c.cq}) == EINVAL);
+    const auto s = status_of(world)["sessions"][0];
+    for (const char* kind : {"contexts", "pds", "mrs", "cqs", "qps"}) CHECK(s.value(kind, 99) == 0);
+    CHECK(s["queue_memory_bytes"] == 0);
+}
+
+TEST_CASE("nothing is left of a client that ends, also in the middle of requests") {
+    ControlWorld world;
+    for (int round = 0; round < 10; ++round) {
+        ControlClient c(world.path());
+        c.open();
+        REQUIRE(c.status == 0);
+        for (int i = 0; i < 30; ++i) {
+            c.post(c.qp_request());
+            c.post(mr_request(c.pd, 0, 1, 0));
+        }
+        if (round % 2) c.post(abi::CloseContextRequest{c.context});
+        c.disconnect();
+    }
+    CHECK(nothing_left(world));
+}
+
+TEST_CASE("many requests without waiting are answered in full") {
+    ControlWorld world;
+    ControlClient c(world.path());
+    c.open();
+    REQUIRE(c.status == 0);
+    std::thread poster([&] {
+        for (int i = 0; i < 2000; ++i) c.post(abi::QueryPortRequest{c.context, 1});
+    });
+    abi::QueryPortReply r;
+    int good = 0;
+    for (int i = 0; i < 2000; ++i) good += c.receive(&r, sizeof r) == 0;
+    poster.join();
+    CHECK(good == 2000);
+    CHECK(r.active_mtu == 5);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parts of control without a server: number allocators, the arena, pcapng blocks, rtnetlink, the event loop.
+#include <catch2/catch.hpp>
+
+#include <sys/eventfd.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+
+#include "control/event_loop.h"
+#include "control/interface_info.h"
+#include "control/key_allocator.h"
+#include "control/pcapng.h"
+#include "control/qpn_allocator.h"
+#include "control/queue_arena.h"
+
+using namespace rocemu;
+using namespace rocemu::control;
+
+TEST_CASE("QPNs: by bucket to the shard with the least load, reused late") {
+    QpnAllocator a(3);
+    std::map<uint32_t, int> load;
+    std::set<uint32_t> seen;
+    for (int i = 0; i < 3000; ++i) {
+        const auto qpn = a.take();
+        REQUIRE(qpn);
+        CHECK(*qpn > 0x10);
+        CHECK(*qpn < 0xffffff);
+        CHECK(seen.insert(*qpn).second);
+        CHECK(a.shard_of(*qpn) == (*qpn & 0xff) % 3);
+        ++load[a.shard_of(*qpn)];
+    }
+    for (uint32_t s = 0; s < 3; ++s) CHECK(load[s] == 1000);
+    const uint32_t freed = *seen.begin();
+    a.give_back(freed);
+    const auto next = a.take();
+    REQUIRE(next);
+    CHECK(a.shard_of(*next) == a.shard_of(freed));
+    CHECK(*next != freed);
+}
+
+TEST_CASE("keys: the variant changes when an index comes back") {
+    KeyAllocator a;
+    std::set<uint32_t> live;
+    std::vector<uint32_t> order;
+    for (int i = 0; i < 5000; ++i) {
+        const auto key = a.take();
+        REQUIRE(key);
+        REQUIRE(*key != 0);
+        REQUIRE(live.insert(*key).second);
+        for (const uint32_t other : order) REQUIRE((other != *key));
+        order.push_back(*key);
+        if (order.size() > 10) {
+            a.give_back(order.front());
+            order.erase(order.begin());
+        }
+    }
+}
+
+TEST_CASE("arena: blocks never overlap, come back zero, holes join") {
+    QueueArena arena(8u << 20);
+    std::mt19937 random(1);
+    std::vector<std::pair<QueueBlock, uint8_t>> live;
+    UniqueFd fd;
+    uint64_t region_bytes = 0;
+    for (int i = 0; i < 4000; ++i) {
+        if (live.size() < 40 && random() % 3) {
+            QueueBlock b;
+            const uint64_t bytes = 1 + random() % 30000;
+            REQUIRE(arena.allocate(bytes, b, fd, region_bytes) == 0);
+            REQUIRE(b.offset % QueueArena::kAlign == 0);
+            for (uint64_t k = 0; k < b.bytes; ++k) REQUIRE(b.address[k] == std::byte{0});
+            const auto mark = static_cast<uint8_t>(1 + random() % 255);
+            std::memset(b.address, mark, b.bytes);
+            live.emplace_back(b, mark);
+        } else if (!live.empty()) {
+            const size_t at = random() % live.size();
+            for (uint64_t k = 0; k < live[at].first.bytes; ++k) REQUIRE(live[at].first.address[k] == std::byte{live[at].second});
+            arena.free(live[at].first);
+            live.erase(live.begin() + static_cast<long>(at));
+        }
+    }
+    for (const auto& [b, mark] : live) arena.free(b);
+    CHECK(arena.used() == 0);
+    const uint64_t mapped = arena.mapped();
+    QueueBlock whole;
+    CHECK(arena.allocate(1u << 20, whole, fd, region_bytes) == 0);  // the holes of a region joined again
+    CHECK(arena.mapped() == mapped);
+    CHECK(arena.allocate(9u << 20, whole, fd, region_bytes) == ENOMEM);
+    CHECK(arena.allocate(0, whole, fd, region_bytes) == ENOMEM);
+}
+
+TEST_CASE("pcapng: blocks with equal lengths before and behind, direction and comment") {
+    std::vector<std::byte> out;
+    PcapngWriter w(out);
+    w.begin("rocemu0", 96);
+    const std::vector<std::byte> frame(61, std::byte{7});
+    w.packet(0x123456789abcdef0, PacketDirection::Inbound, frame, 1000, "dropped: x");
+    w.packet(1, PacketDirection::Outbound, frame, 61, "");
+    std::vector<uint32_t> types;
+    for (size_t at = 0; at < out.size();) {
+        uint32_t type, length, behind;
+        std::memcpy(&type, &out[at], 4);
+        std::memcpy(&length, &out[at + 4], 4);
+        REQUIRE(length % 4 == 0);
+        REQUIRE(at + length <= out.size());
+        std::memcpy(&behind, &out[at + length - 4], 4);
+        REQUIRE(behind == length);
+        types.push_back(type);
+        at += length;
+    }
+    CHECK(types == std::vector<uint32_t>{0x0A0D0D0A, 1, 6, 6});
+}
+
+TEST_CASE("rtnetlink knows the loopback interface, and no other one of that name") {
+    const auto lo = read_interface("lo");
+    REQUIRE(lo);
+    CHECK(lo->index == 1);
+    CHECK(lo->mtu >= 1500);
+    CHECK_FALSE(read_interface("no-such-if"));
+    InterfaceInfo info;
+    const std::byte junk[40] = {std::byte{200}};
+    CHECK(take_messages(junk, info));
+}
+
+TEST_CASE("event loop: handlers may remove themselves, timers repeat, deferred work runs once") {
+    EventLoop loop;
+    const UniqueFd fd(eventfd(1, EFD_CLOEXEC));
+    int events = 0, ticks = 0, deferred = 0;
+    REQUIRE(loop.add(fd.get(), EPOLLIN, [&](uint32_t) {
+        ++events;
+        loop.remove(fd.get());
+        loop.defer([&] { ++deferred; });
+    }));
+    loop.every(kMillisecond, [&] { ++ticks; });
+    for (int i = 0; i < 20; ++i) loop.turn(2 * kMillisecond);
+    CHECK(events == 1);
+    CHECK(deferred == 1);
+    CHECK(ticks > 2);
+}
