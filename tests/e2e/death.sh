@@ -10,10 +10,11 @@ nothing_left() { [ "$(status_value "$sessions")" = 0 ] && [ "$(status_value 'len
 # start_traffic: an endless ib_send_bw pair in the background: server_pid, client_pid.
 start_traffic() {
     free_port
-    attached ib_write_bw -F -d rocemu0 -p "$port" -D 60 >"$testlib_tmp/s.out" 2>&1 </dev/null &
+    # Not `attached`: the process that is killed must be the program, not a subshell that waits for it.
+    "$rocemu" run -- ib_write_bw -F -d rocemu0 -p "$port" -D 60 >"$testlib_tmp/s.out" 2>&1 </dev/null &
     server_pid=$!
     wait_until 20 listens "$port" || return
-    attached ib_write_bw -F -d rocemu1 -p "$port" -D 60 127.0.0.1 >"$testlib_tmp/c.out" 2>&1 </dev/null &
+    "$rocemu" run -- ib_write_bw -F -d rocemu1 -p "$port" -D 60 127.0.0.1 >"$testlib_tmp/c.out" 2>&1 </dev/null &
     client_pid=$!
     wait_until 20 eval '[ "$(status_value "sum(x.get(\"qps\", 0) for x in s[\"sessions\"])")" = 2 ]' || return
     sleep 1

@@ -81,6 +81,7 @@ class Attacker {
     std::vector<uint32_t> keys_;
     std::vector<uint8_t> buffer_;
     uint32_t pds_[2] = {};
+    uint32_t honesty_ = 0;  // right WQEs in a hundred
     Victim victims_[2];
 };
 
@@ -223,9 +224,23 @@ void Attacker::scribble_wqe(Victim& v, uint32_t index) {
         random_.fill(slot, v.sq.stride);
         return;
     }
-    // Nearly right, so that it gets far.
     abi::SqWqe w{};
     w.wr_id = random_.next();
+    if (honesty_ > random_.below(100)) {
+        // A right one, so that the wrong ones meet a queue pair that works.
+        constexpr WrOpcode kRight[] = {WrOpcode::RdmaWrite, WrOpcode::RdmaRead, WrOpcode::RdmaWriteWithImm};
+        const uint32_t me = &v == &victims_[0] ? 0 : 1;
+        w.opcode = static_cast<uint8_t>(kRight[random_.below(keys_.size() < 2 ? 1 : 3)]);
+        w.flags = 2;
+        w.num_sge = 1;
+        w.rkey = keys_.size() < 2 ? 0 : keys_[1 - me];
+        w.remote_addr = reinterpret_cast<uint64_t>(buffer_.data());
+        const abi::WqeSge sge{w.remote_addr + 32768, random_.below(32768), keys_.empty() ? 0 : keys_[std::min<size_t>(me, keys_.size() - 1)]};
+        std::memcpy(slot, &w, sizeof w);
+        std::memcpy(slot + sizeof w, &sge, sizeof sge);
+        return;
+    }
+    // Nearly right, so that it gets far.
     w.opcode = static_cast<uint8_t>(random_.one_in(5) ? random_.next() : random_.below(7));
     w.flags = static_cast<uint8_t>(random_.next());
     const uint32_t room = (v.sq.stride - sizeof w) / sizeof(abi::WqeSge);
@@ -319,6 +334,7 @@ void Attacker::abuse_calls() {
 }
 
 void Attacker::storm() {
+    honesty_ = random_.one_in(3) ? 0 : 80 + random_.below(21);
     for (uint32_t round = 0; round < 5 + random_.below(40); ++round) {
         for (Victim& v : victims_) {
             const uint32_t from = v.sq.header->consumer.load();
