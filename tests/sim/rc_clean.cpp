@@ -29,7 +29,7 @@ void check_no_retransmission(QpPair& p) {
 
 }  // namespace
 
-TEST_CASE("every operation, MTU and size around the segment borders", "[sim][rc]") {
+TEST_CASE("every operation, MTU and size around the segment borders", "[sim][rc][9.2.1][case1]") {
     for (uint8_t mtu = 1; mtu <= 5; ++mtu) {
         const uint32_t bytes = 128u << mtu;
         PairOptions o;
@@ -61,7 +61,7 @@ TEST_CASE("messages of several megabytes", "[sim][rc]") {
     }
 }
 
-TEST_CASE("PSN and MSN wrap", "[sim][rc]") {
+TEST_CASE("PSN and MSN wrap", "[sim][rc][9.7.1][9.7.7.1]") {
     PairOptions o;
     o.psn_a = 0xFFFFF0;
     o.psn_b = 0xFFFFFF;
@@ -74,7 +74,7 @@ TEST_CASE("PSN and MSN wrap", "[sim][rc]") {
     check_no_retransmission(pair);
 }
 
-TEST_CASE("random traffic in both directions with slow memory", "[sim][rc]") {
+TEST_CASE("random traffic in both directions with slow memory", "[sim][rc][9.7.5.1.8]") {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
         PairOptions o;
         o.seed = seed;
@@ -101,7 +101,7 @@ TEST_CASE("turns of one packet at a time give the same result", "[sim][rc]") {
     check_no_retransmission(pair);
 }
 
-TEST_CASE("ACKs are coalesced: one for a burst that arrives together", "[sim][rc]") {
+TEST_CASE("ACKs are coalesced: one for a burst that arrives together", "[sim][rc][9.7.5.1.2]") {
     QpPair pair;
     pair.ab.picoseconds_per_byte = 0;
     Traffic t(pair, WorkloadOptions{});

@@ -25,7 +25,7 @@ using enum WcStatus;
 
 }  // namespace
 
-TEST_CASE("a refused request: both sides see why, in order", "[sim][rc][case8]") {
+TEST_CASE("a refused request: both sides see why, in order", "[sim][rc][case8][9.9.3]") {
     QpPair p;
     p.a.send(WrOpcode::Send, at(0, 2000));
     p.b.receive(at(0, 2000));
@@ -106,7 +106,7 @@ TEST_CASE("slow receivers: every rnr_retry below 7 gives up, 7 waits; the storm 
     }
 }
 
-TEST_CASE("a SEND that arrives while the QP goes to ERR completes its receive exactly once", "[sim][rc][case14]") {
+TEST_CASE("a SEND that arrives while the QP goes to ERR completes its receive exactly once", "[sim][rc][case14][10.8.6]") {
     uint64_t succeeded = 0, flushed = 0;
     for (uint64_t seed = 1; seed <= 10'000; ++seed) {
         PairOptions o;
@@ -129,7 +129,7 @@ TEST_CASE("a SEND that arrives while the QP goes to ERR completes its receive ex
     CHECK(flushed > 1000);
 }
 
-TEST_CASE("RESET in the middle of traffic, then a new connection on the same QPs", "[sim][rc]") {
+TEST_CASE("RESET in the middle of traffic, then a new connection on the same QPs", "[sim][rc][10.3.1]") {
     for (uint64_t seed = 1; seed <= 100; ++seed) {
         PairOptions o;
         o.seed = seed;

@@ -80,7 +80,7 @@ bool turn(Qp& from, Qp& to, Shortcut& s, Instant now) {
 
 }  // namespace
 
-TEST_CASE("2 GiB at path MTU 256", "[sim][rc]") {
+TEST_CASE("2 GiB at path MTU 256", "[sim][rc][C9-6][9.7.1]") {
     for (const WrOpcode op : {WrOpcode::RdmaRead, WrOpcode::Send}) {
         QpPair pair{Big{}};
         add_region(pair.a);

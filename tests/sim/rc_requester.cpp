@@ -46,7 +46,7 @@ Packets until_sent(Probe& p, Duration limit) {
 
 }  // namespace
 
-TEST_CASE("RETRY_EXC_ERR after 1 + retry_cnt transmissions, each wait within 1 to 4 times the formula", "[sim][requester][case18]") {
+TEST_CASE("RETRY_EXC_ERR after 1 + retry_cnt transmissions, each wait within 1 to 4 times the formula", "[sim][requester][case18][9.7.6.1.3][9.9.2.1.1]") {
     for (const uint8_t timeout : {8, 10, 14, 16})
         for (const uint8_t retries : {0, 1, 3, 7}) {
             PairOptions o;
@@ -79,7 +79,7 @@ TEST_CASE("RETRY_EXC_ERR after 1 + retry_cnt transmissions, each wait within 1 t
         }
 }
 
-TEST_CASE("timeout 0 never expires", "[sim][requester][case18]") {
+TEST_CASE("timeout 0 never expires", "[sim][requester][case18][9.7.6.1.3]") {
     PairOptions o;
     o.attr.timeout = 0;
     Probe p(o);
@@ -88,7 +88,7 @@ TEST_CASE("timeout 0 never expires", "[sim][requester][case18]") {
     CHECK(p.e.qp.next_deadline() == kNever);
 }
 
-TEST_CASE("rnr_retry: n allows n retries, 7 is for ever", "[sim][requester][case15]") {
+TEST_CASE("rnr_retry: n allows n retries, 7 is for ever", "[sim][requester][case15][9.9.2.1.1]") {
     for (const uint8_t n : {0, 1, 3, 6, 7}) {
         PairOptions o;
         o.attr.rnr_retry = n;
@@ -119,7 +119,7 @@ TEST_CASE("rnr_retry: n allows n retries, 7 is for ever", "[sim][requester][case
     }
 }
 
-TEST_CASE("RNR waits as the table says, never shorter", "[sim][requester]") {
+TEST_CASE("RNR waits as the table says, never shorter", "[sim][requester][9.7.5.2.8]") {
     for (uint8_t code = 0; code < 32; ++code) {
         PairOptions o;
         o.attr.timeout = 0;
@@ -135,7 +135,7 @@ TEST_CASE("RNR waits as the table says, never shorter", "[sim][requester]") {
     }
 }
 
-TEST_CASE("several NAKs for one loss start one round", "[sim][requester][case17]") {
+TEST_CASE("several NAKs for one loss start one round", "[sim][requester][case17][9.9.2.1.1]") {
     Probe p;
     for (int i = 0; i < 8; ++i) p.e.send(WrOpcode::Send, local(10));
     CHECK(p.poll().size() == 8);
@@ -170,7 +170,7 @@ TEST_CASE("a NAK for a packet in the middle of a message resumes there", "[sim][
     CHECK(p.e.sends.size() == 1);
 }
 
-TEST_CASE("READ: a gap in the response asks for the rest only", "[sim][requester]") {
+TEST_CASE("READ: a gap in the response asks for the rest only", "[sim][requester][9.7.3][9.7.5.1.4][9.7.6.1.4]") {
     Probe p;
     p.e.send(WrOpcode::RdmaRead, local(5000), kRemote);
     REQUIRE(p.poll().size() == 1);
@@ -193,7 +193,7 @@ TEST_CASE("READ: a gap in the response asks for the rest only", "[sim][requester
     CHECK(p.e.count(Counter::implied_nak_seq_err) == 1);
 }
 
-TEST_CASE("an ACK behind an unanswered READ is an implied NAK; what it acknowledges is not sent again", "[sim][requester]") {
+TEST_CASE("an ACK behind an unanswered READ is an implied NAK; what it acknowledges is not sent again", "[sim][requester][9.7.5.1.2][9.7.5.2.4]") {
     Probe p;
     p.e.send(WrOpcode::RdmaRead, local(100), kRemote);
     p.e.send(WrOpcode::Send, local(10));
@@ -207,7 +207,7 @@ TEST_CASE("an ACK behind an unanswered READ is an implied NAK; what it acknowled
     CHECK(p.e.sends.size() == 2);
 }
 
-TEST_CASE("responses that no responder may send", "[sim][requester]") {
+TEST_CASE("responses that no responder may send", "[sim][requester][9.7.6.1.1][9.7.6.1.4][9.7.5.1.2]") {
     struct Row {
         wire::Opcode op;
         uint32_t psn, bytes;
@@ -235,7 +235,7 @@ TEST_CASE("responses that no responder may send", "[sim][requester]") {
     CHECK(p.e.sends.size() == 1);
 }
 
-TEST_CASE("NAK codes become completion statuses, in order, and flush the rest", "[sim][requester]") {
+TEST_CASE("NAK codes become completion statuses, in order, and flush the rest", "[sim][requester][9.9.3][10.8.6]") {
     struct Row {
         uint8_t syndrome;
         WcStatus status;
@@ -264,7 +264,7 @@ TEST_CASE("NAK codes become completion statuses, in order, and flush the rest", 
     }
 }
 
-TEST_CASE("local errors complete in their turn", "[sim][requester][case22]") {
+TEST_CASE("local errors complete in their turn", "[sim][requester][case22][10.8.5][C9-6]") {
     Probe p;
     p.e.send(WrOpcode::Send, local(10));
     WcStatus want = WcStatus::LocProtErr;
@@ -322,7 +322,7 @@ TEST_CASE("READ data that cannot be placed", "[sim][requester]") {
     CHECK(p.e.sends[1].status == WcStatus::WrFlushErr);
 }
 
-TEST_CASE("the window: never more request packets than allowed; the last one asks for an ACK", "[sim][requester]") {
+TEST_CASE("the window: never more request packets than allowed; the last one asks for an ACK", "[sim][requester][9.7.1]") {
     PairOptions o;
     o.config.window_packets = 8;
     Probe p(o);
@@ -349,7 +349,7 @@ TEST_CASE("max_rd_atomic limits READs and atomics outstanding; 0 is legal and al
     CHECK(none.e.sends.at(0).status == WcStatus::LocQpOpErr);
 }
 
-TEST_CASE("a fence waits for READ data to be in place", "[sim][requester]") {
+TEST_CASE("a fence waits for READ data to be in place", "[sim][requester][10.8.3.3]") {
     Probe p;
     p.e.memory.slowest = kMillisecond;
     p.e.send(WrOpcode::RdmaRead, local(10), kRemote);
@@ -362,7 +362,7 @@ TEST_CASE("a fence waits for READ data to be in place", "[sim][requester]") {
     CHECK(out[0].opcode() == RcSendOnly);
 }
 
-TEST_CASE("SQD finishes what was begun, tells when drained, and RTS goes on", "[sim][requester]") {
+TEST_CASE("SQD finishes what was begun, tells when drained, and RTS goes on", "[sim][requester][10.3.1.5]") {
     PairOptions o;
     o.config.window_packets = 2;
     Probe p(o);

@@ -35,7 +35,7 @@ void check_refused(Probe& p, const Packets& out, uint32_t psn, uint8_t syndrome,
 
 }  // namespace
 
-TEST_CASE("requests are answered in RTR; the first one raises COMM_EST, once", "[sim][responder]") {
+TEST_CASE("requests are answered in RTR; the first one raises COMM_EST, once", "[sim][responder][10.3.1][11.6.3.1]") {
     using namespace qp_attr_mask;
     Probe p;
     transport::QpAttr attr = p.e.qp.attr();
@@ -55,7 +55,7 @@ TEST_CASE("requests are answered in RTR; the first one raises COMM_EST, once", "
     CHECK(p.e.events == std::vector{AsyncEvent::CommEst});
 }
 
-TEST_CASE("MSN counts messages, not packets, and never duplicates", "[sim][responder][case9]") {
+TEST_CASE("MSN counts messages, not packets, and never duplicates", "[sim][responder][case9][9.7.7.1]") {
     Probe p;
     CHECK(p.write(RcWriteFirst, kPsn, 1024, 2500)[0].msn() == 0);
     CHECK(p.inject(RcWriteMiddle, kPsn + 1, {}, 1024)[0].msn() == 0);
@@ -70,7 +70,7 @@ TEST_CASE("MSN counts messages, not packets, and never duplicates", "[sim][respo
     CHECK(p.fetch_add(kPsn + 6, 64, 5)[0].msn() == 3);
 }
 
-TEST_CASE("MSN and PSN wrap at 24 bits", "[sim][responder][case9]") {
+TEST_CASE("MSN and PSN wrap at 24 bits", "[sim][responder][case9][9.7.7.1][9.7.1]") {
     Probe p;
     // 2^24 + 4 messages, straight into the QP: one view with a new PSN each time.
     p.write(RcWriteOnly, kPsn, 0, 0);
@@ -93,7 +93,7 @@ TEST_CASE("MSN and PSN wrap at 24 bits", "[sim][responder][case9]") {
     CHECK(last[0].msn() == 4);
 }
 
-TEST_CASE("duplicates are answered again and never executed again", "[sim][responder][case10]") {
+TEST_CASE("duplicates are answered again and never executed again", "[sim][responder][case10][9.7.5.1.4][9.7.4.1.1]") {
     Probe p;
     p.e.receive(buffer(100));
     p.e.receive(buffer(100));
@@ -111,7 +111,7 @@ TEST_CASE("duplicates are answered again and never executed again", "[sim][respo
     CHECK(p.e.qp.state() == QpState::Rts);
 }
 
-TEST_CASE("FETCH_ADD with its answer lost adds once", "[sim][responder][case10]") {
+TEST_CASE("FETCH_ADD with its answer lost adds once", "[sim][responder][case10][9.7.5.1.5]") {
     Probe p;
     uint64_t& v = *reinterpret_cast<uint64_t*>(p.e.memory.at(kMemoryBase + 64));
     v = 40;
@@ -124,7 +124,7 @@ TEST_CASE("FETCH_ADD with its answer lost adds once", "[sim][responder][case10]"
     }
 }
 
-TEST_CASE("a READ is executed again from its RETH, the rest of one too", "[sim][responder][case10]") {
+TEST_CASE("a READ is executed again from its RETH, the rest of one too", "[sim][responder][case10][9.7.5.1.4][9.7.3]") {
     Probe p;
     CHECK(p.read(kPsn, 0x1000, 4000).size() == 4);
     *p.e.memory.at(kMemoryBase + 0x1000 + 2048) = std::byte{0x77};
@@ -140,7 +140,7 @@ TEST_CASE("a READ is executed again from its RETH, the rest of one too", "[sim][
     CHECK(p.read(kPsn + 4, 0x1000, 10).size() == 1);
 }
 
-TEST_CASE("a duplicate ACK does not pass a READ whose answer may be lost", "[sim][responder]") {
+TEST_CASE("a duplicate ACK does not pass a READ whose answer may be lost", "[sim][responder][9.7.5.1.2][9.7.5.2.4]") {
     Probe p;
     p.write(RcWriteOnly, kPsn, 4, 4);
     p.read(kPsn + 1, 0, 10);
@@ -148,7 +148,7 @@ TEST_CASE("a duplicate ACK does not pass a READ whose answer may be lost", "[sim
     check_answer(p.write(RcWriteOnly, kPsn, 4, 4), kPsn, kAck);
 }
 
-TEST_CASE("only the depth promised is kept for replay", "[sim][responder]") {
+TEST_CASE("only the depth promised is kept for replay", "[sim][responder][9.7.5.1.5]") {
     PairOptions o;
     o.attr.max_dest_rd_atomic = 2;
     Probe p(o);
@@ -158,7 +158,7 @@ TEST_CASE("only the depth promised is kept for replay", "[sim][responder]") {
     CHECK(p.read(kPsn + 1, 0, 4).empty());
 }
 
-TEST_CASE("one NAK for a gap, another when the peer has gone back", "[sim][responder][case11]") {
+TEST_CASE("one NAK for a gap, another when the peer has gone back", "[sim][responder][case11][9.7.5.1.3]") {
     Probe p;
     p.write(RcWriteFirst, kPsn, 1024, 16 * 1024);
     check_answer(p.inject(RcWriteMiddle, kPsn + 2, {}, 1024), kPsn + 1, kNakSequence);
@@ -170,7 +170,7 @@ TEST_CASE("one NAK for a gap, another when the peer has gone back", "[sim][respo
     check_answer(p.inject(RcWriteMiddle, kPsn + 1, {}, 1024), kPsn + 1, kAck);
 }
 
-TEST_CASE("length 0 with any key and address", "[sim][responder][case7]") {
+TEST_CASE("length 0 with any key and address", "[sim][responder][case7][C9-88]") {
     Probe p;
     check_answer(p.write(RcWriteOnly, kPsn, 0, 0, 0xdead'0000'0000, 0x99999), kPsn, kAck);
     const Packets r = p.read(kPsn + 1, 0xdead'0000'0000, 0, 0x99999);
@@ -179,7 +179,7 @@ TEST_CASE("length 0 with any key and address", "[sim][responder][case7]") {
     CHECK(r[0].view.payload.empty());
 }
 
-TEST_CASE("payload lengths that the position does not allow", "[sim][responder][case5]") {
+TEST_CASE("payload lengths that the position does not allow", "[sim][responder][case5][C9-92][C9-93][C9-94][9.7.4.1.6]") {
     struct Row {
         wire::Opcode op;
         uint32_t payload, total;
@@ -219,7 +219,7 @@ TEST_CASE("payload lengths that the position does not allow", "[sim][responder][
     }
 }
 
-TEST_CASE("opcodes out of sequence", "[sim][responder]") {
+TEST_CASE("opcodes out of sequence", "[sim][responder][9.7.4.1.2]") {
     struct Row {
         std::vector<wire::Opcode> begin;
         wire::Opcode then;
@@ -243,7 +243,7 @@ TEST_CASE("opcodes out of sequence", "[sim][responder]") {
     }
 }
 
-TEST_CASE("keys, rights and bounds", "[sim][responder][case8]") {
+TEST_CASE("keys, rights and bounds", "[sim][responder][case8][9.7.4.1.5][10.6.3][9.9.3][C9-87]") {
     PairOptions o;
     Probe p(o);
     const auto region = [&](uint32_t key, uint32_t pd, uint32_t access) {
@@ -277,7 +277,7 @@ TEST_CASE("keys, rights and bounds", "[sim][responder][case8]") {
     }
 }
 
-TEST_CASE("rights of the QP", "[sim][responder]") {
+TEST_CASE("rights of the QP", "[sim][responder][9.7.4.1.3]") {
     PairOptions o;
     o.attr.access_flags = 0;
     for (int op = 0; op < 3; ++op) {
@@ -287,7 +287,7 @@ TEST_CASE("rights of the QP", "[sim][responder]") {
     }
 }
 
-TEST_CASE("unsupported operations are invalid requests", "[sim][responder]") {
+TEST_CASE("unsupported operations are invalid requests", "[sim][responder][9.7.4.1.3][9.4.1.1.3]") {
     for (const auto op : {RcFlush, RcAtomicWrite}) {
         Probe p;
         check_refused(p, p.inject(op, kPsn, {}, op == RcAtomicWrite ? 8 : 0), kPsn, kNakInvalid, AsyncEvent::QpReqErr);
@@ -297,14 +297,14 @@ TEST_CASE("unsupported operations are invalid requests", "[sim][responder]") {
     CHECK(p.e.qp.state() == QpState::Rts);
 }
 
-TEST_CASE("a READ at depth 0 is an invalid request", "[sim][responder][case27]") {
+TEST_CASE("a READ at depth 0 is an invalid request", "[sim][responder][case27][9.7.4.1.3]") {
     PairOptions o;
     o.attr.max_dest_rd_atomic = 0;
     Probe p(o);
     check_refused(p, p.read(kPsn, 0, 4), kPsn, kNakInvalid, AsyncEvent::QpReqErr);
 }
 
-TEST_CASE("a SEND longer than the receive", "[sim][responder]") {
+TEST_CASE("a SEND longer than the receive", "[sim][responder][9.7.4.1.6]") {
     Probe p;
     p.e.receive(buffer(1500));
     p.e.receive(buffer(1500));
@@ -317,7 +317,7 @@ TEST_CASE("a SEND longer than the receive", "[sim][responder]") {
     CHECK(p.e.events.empty());  // the receive tells
 }
 
-TEST_CASE("RNR: no receive, then one", "[sim][responder]") {
+TEST_CASE("RNR: no receive, then one", "[sim][responder][9.7.4.1.4]") {
     Probe p;
     const Packets rnr = p.inject(RcSendOnly, kPsn, {}, 10);
     check_answer(rnr, kPsn, 0x21);  // min_rnr_timer 1
@@ -328,7 +328,7 @@ TEST_CASE("RNR: no receive, then one", "[sim][responder]") {
     CHECK(p.e.count(Counter::out_of_buffer) == 1);
 }
 
-TEST_CASE("a receive buffer that cannot be written", "[sim][responder]") {
+TEST_CASE("a receive buffer that cannot be written", "[sim][responder][9.7.5.2.6]") {
     Probe p;
     SECTION("bad lkey") { p.e.receive({{kMemoryBase, 100, 0x999}}); }
     SECTION("the placement fails") {
@@ -343,7 +343,7 @@ TEST_CASE("a receive buffer that cannot be written", "[sim][responder]") {
     CHECK(p.e.receives[0].status == WcStatus::LocProtErr);
 }
 
-TEST_CASE("a placement that fails late is NAKed at its own PSN; nothing behind it is acknowledged", "[sim][responder]") {
+TEST_CASE("a placement that fails late is NAKed at its own PSN; nothing behind it is acknowledged", "[sim][responder][9.7.5.2.6]") {
     Probe p;
     p.e.memory.slowest = kMillisecond;
     p.e.memory.fault_from = kMemoryBase + 0x2000;
@@ -371,7 +371,7 @@ TEST_CASE("a placement that fails late is NAKed at its own PSN; nothing behind i
     CHECK(p.e.receives[0].status == WcStatus::WrFlushErr);
 }
 
-TEST_CASE("what is owed for earlier requests leaves before a NAK", "[sim][responder]") {
+TEST_CASE("what is owed for earlier requests leaves before a NAK", "[sim][responder][9.7.5.1.8][9.9.3]") {
     Probe p;
     p.e.turn_bytes = 1;
     p.e.memory.slowest = kMillisecond;
@@ -418,7 +418,7 @@ TEST_CASE("a READ from memory deregistered under way is NAKed", "[sim][responder
     }
 }
 
-TEST_CASE("WRITE with immediate takes a receive and leaves its buffer alone", "[sim][responder][case23]") {
+TEST_CASE("WRITE with immediate takes a receive and leaves its buffer alone", "[sim][responder][case23][9.4.3][9.4.1]") {
     Probe p;
     p.e.receive(buffer(100));
     wire::ExtHeaders ext;
@@ -432,7 +432,7 @@ TEST_CASE("WRITE with immediate takes a receive and leaves its buffer alone", "[
     CHECK(*p.e.memory.at(kMemoryBase + 0x8000) == std::byte{0});
 }
 
-TEST_CASE("more placements under way than the window holds: dropped, not lost", "[sim][responder]") {
+TEST_CASE("more placements under way than the window holds: dropped, not lost", "[sim][responder][9.7.4.1.4]") {
     PairOptions o;
     o.config.dma_window = 4;
     Probe p(o);

@@ -65,7 +65,7 @@ TEST_CASE("an armed CQ gives one event for the next CQE", "[engine]") {
     CHECK(p.cq_b.header().armed.load() == abi::kDisarmed);
 }
 
-TEST_CASE("armed for solicited: only a solicited SEND or an error counts", "[engine]") {
+TEST_CASE("armed for solicited: only a solicited SEND or an error counts", "[engine][11.4.2.2]") {
     Pair p;
     p.cq_b.header().armed.store(abi::kArmedSolicited);
     p.send(send_flags::kSignaled);
@@ -78,7 +78,7 @@ TEST_CASE("armed for solicited: only a solicited SEND or an error counts", "[eng
     CHECK(p.cq_b.header().armed.load() == abi::kDisarmed);
 }
 
-TEST_CASE("unsignaled work makes no CQE", "[engine]") {
+TEST_CASE("unsignaled work makes no CQE", "[engine][10.7.3.1]") {
     Pair p;
     p.send(0);
     REQUIRE(p.w.wait_cqe(p.cq_b, p.cqe));
@@ -89,7 +89,7 @@ TEST_CASE("unsignaled work makes no CQE", "[engine]") {
     CHECK(p.cqe.wqe_index == 1);
 }
 
-TEST_CASE("a CQ overrun is told once and nothing is written over", "[engine]") {
+TEST_CASE("a CQ overrun is told once and nothing is written over", "[engine][10.2.6.2]") {
     Pair p(4);
     for (int i = 0; i < 10; ++i) p.send(send_flags::kSignaled);
     p.w.turns(2000);

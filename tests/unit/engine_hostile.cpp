@@ -54,7 +54,7 @@ struct World {
 
 }  // namespace
 
-TEST_CASE("wrong WQEs complete with the error of their fault", "[engine]") {
+TEST_CASE("wrong WQEs complete with the error of their fault", "[engine][10.8.5][11.4.1.1][case22]") {
     World x;
     auto bad_opcode = make_wqe(WrOpcode::Send, 1);
     bad_opcode.opcode = 200;
@@ -149,7 +149,7 @@ TEST_CASE("random bytes in both queues", "[engine]") {
     x.honest();
 }
 
-TEST_CASE("packets of a stranger are dropped with their reason", "[engine]") {
+TEST_CASE("packets of a stranger are dropped with their reason", "[engine][9.6.1.2][A17.4.2]") {
     World x;
     // A QP that claims the same peer but is not it: right QPN, other source address.
     AppQp& q = x.hostile();

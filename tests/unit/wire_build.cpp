@@ -82,7 +82,7 @@ TEST_CASE("a UC SEND ONLY with MigReq and two pad bytes") {
     CHECK(load_be<uint16_t>(frame.data() + 34 + 4) == 44);
 }
 
-TEST_CASE("every opcode over every network type comes back as it was built") {
+TEST_CASE("every opcode over every network type comes back as it was built", "[A17.3.1]") {
     size_t built = 0;
     for (const auto network : {NetworkType::RoceV1, NetworkType::V2Ipv4, NetworkType::V2Ipv6}) {
         for (const bool vlan : {false, true}) {
@@ -124,7 +124,7 @@ TEST_CASE("build writes no byte behind its room") {
     }
 }
 
-TEST_CASE("pad bytes are sent and covered by the ICRC") {
+TEST_CASE("pad bytes are sent and covered by the ICRC", "[9.2.1][case1]") {
     for (const size_t size : {1, 2, 3, 4, 5, 1023, 1025}) {
         const test::Frame payload(size, std::byte{0x77});
         auto frame = test::make_frame(address(NetworkType::V2Ipv4), Bth{.opcode = 0x04, .dest_qp = 5}, {}, payload);
@@ -139,7 +139,7 @@ TEST_CASE("pad bytes are sent and covered by the ICRC") {
     }
 }
 
-TEST_CASE("the low bits of the traffic class are the NIC's") {
+TEST_CASE("the low bits of the traffic class are the NIC's", "[case34]") {
     auto a = address(NetworkType::V2Ipv4);
     a.traffic_class = 0xff;
     a.ecn = 0;

@@ -29,7 +29,7 @@ bool round_trips(const test::Frame& bytes) {
 
 }  // namespace
 
-TEST_CASE("BTH fields sit where the specification puts them") {
+TEST_CASE("BTH fields sit where the specification puts them", "[9.2]") {
     const auto bytes = test::from_hex("17e0fffe c0123456 80abcdef");
     const auto h = Bth::parse(bytes.data());
     CHECK(h.opcode == 0x17);
@@ -100,7 +100,7 @@ TEST_CASE("layer 2 to 4 headers round trip") {
     CHECK(round_trips<UdpHeader>(test::from_hex("c000 12b7 002c 0000")));
 }
 
-TEST_CASE("AETH syndromes") {
+TEST_CASE("AETH syndromes", "[9.7.5.1.2]") {
     CHECK(Aeth::ack(5).syndrome == 0x1f);
     CHECK(Aeth::ack(5).kind() == AethKind::Ack);
     CHECK(Aeth::rnr_nak(5, 20).syndrome == 0x34);
@@ -118,7 +118,7 @@ TEST_CASE("AETH syndromes") {
     CHECK(round_trips<Aeth>(test::from_hex("62abcdef")));
 }
 
-TEST_CASE("credit codes") {
+TEST_CASE("credit codes", "[9.7.7.2]") {
     const uint32_t counts[] = {0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
                                48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
                                2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
@@ -130,7 +130,7 @@ TEST_CASE("credit codes") {
     CHECK(code_of_credits(1000000) == 30);
 }
 
-TEST_CASE("UDP source ports spread by the formula all Linux drivers use") {
+TEST_CASE("UDP source ports spread by the formula all Linux drivers use", "[A17.3.1.3][case6]") {
     CHECK(udp_source_port(0x3fff, 1, 1) == 65535);
     CHECK(udp_source_port(0x4000, 1, 1) == 49153);
     CHECK(udp_source_port(0x12345, 1, 1) == 58177);

@@ -69,7 +69,7 @@ TEST_CASE("order of the extension headers on the wire") {
     CHECK(offset(Opcode::RcFlush, ext::kReth) == 4);
 }
 
-TEST_CASE("what an opcode is") {
+TEST_CASE("what an opcode is", "[9.4.1][9.4.3]") {
     CHECK(opcode_info(Opcode::RcSendFirst).starts_message());
     CHECK_FALSE(opcode_info(Opcode::RcSendFirst).ends_message());
     CHECK(opcode_info(Opcode::RcSendLastInv).ends_message());

@@ -109,7 +109,7 @@ TEST_CASE("fields of each network type arrive") {
     }
 }
 
-TEST_CASE("MigReq, limited P_Key and reserved bits are accepted") {
+TEST_CASE("MigReq, limited P_Key and reserved bits are accepted", "[9.2][10.9.3][case4]") {
     for (const auto& change :
          {set8(kBth + 1, 0x40), set8(kBth + 2, 0x7f), set8(kBth + 4, 0xff), set8(kBth + 8, 0x7f)}) {
         auto frame = frame_of(kV4);
@@ -133,7 +133,7 @@ TEST_CASE("frames of other protocols are left to others") {
     CHECK(parse(test::from_hex("ffffffffffff 020000000001 0806 0001")).kind == ParseResult::Kind::NotRoce);
 }
 
-TEST_CASE("each kind of damage has its own drop reason") {
+TEST_CASE("each kind of damage has its own drop reason", "[9.6][8.3.1][A17.3.1.1][case3]") {
     CHECK(parse({}).reason == DropReason::FrameTooShort);
     CHECK(reason_after(kV4, [](auto& f) { f.resize(kUdp + 7); }) == DropReason::FrameTooShort);
     CHECK(reason_after(kV6, [](auto& f) { f.resize(14 + 47); }) == DropReason::FrameTooShort);
@@ -170,7 +170,7 @@ TEST_CASE("each kind of damage has its own drop reason") {
     CHECK(reason_after(kV4, set8(kBth, 0x11)) == DropReason::UnexpectedPayload);
 }
 
-TEST_CASE("a UDP length below 24 is too short for a packet") {
+TEST_CASE("a UDP length below 24 is too short for a packet", "[9.6][case3]") {
     // IP and UDP agree on 23 bytes: 48-byte frames with opcode 0xff look like this.
     auto frame = frame_of(kV4);
     frame.resize(kIp + 43);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every RC connection that was recorded between two Linux hosts, replayed with our QP in the place of each host in
-// turn. What is compared and which differences are allowed: replay_side.h. Rules: [C9-105] [9.7.5] [9.7.4] [9.4]
-// [CASES-1] [CASES-8]
+// turn. What is compared and which differences are allowed: replay_side.h.
 #include <catch2/catch.hpp>
 
 #include "support/pcap.h"
@@ -29,7 +28,8 @@ SideOptions options_of(const std::string& name, uint32_t host) {
 
 }  // namespace
 
-TEST_CASE("each recorded RC connection, with us in the place of either host", "[vectors][rc]") {
+TEST_CASE("each recorded RC connection, with us in the place of either host",
+          "[vectors][rc][9.2.3][9.7.5.1.2][9.7.7.1][9.9.3][case1][case8]") {
     size_t conversations = 0;
     uint64_t requests = 0, responses = 0, completions = 0, invalidates = 0;
     for (const auto& path : test::pcap_files(VECTORS_DIR)) {

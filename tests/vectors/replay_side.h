@@ -3,13 +3,14 @@
 // hears what the host heard, and compares what it sends with what the host sent, in everything the specification fixes.
 //
 // Differences that are allowed, each with its reason (docs/conformance.md lists them):
-//   - AckReq bits: when to ask is the requester's choice (IBTA 9.7.3.2); MigReq, IP identification, UDP source port:
-//   not
-//     the transport core's;
-//   - compare data of a FETCH_ADD: without meaning (IBTA 9.3.4);
-//   - 0x61 where the recorded peer answers 0x63 to a SEND longer than the receive (PROTOCOL: the peer's deviation);
-//   - with loss: how often and in what order packets are sent again, where a READ is continued, ACKs and sequence NAKs
-//     of repetitions, MSN of answers to repetitions (the peer sends its newest MSN there, we the one of the request).
+// DIFFERENCE: AckReq: when to ask is the requester's choice (IBTA volume 1, 9.7.3.2); ACKs may be coalesced (9.7.5.1.2)
+// DIFFERENCE: MigReq, IP identification, UDP source port: not fixed by the specification; MigReq is 0 on both sides
+// DIFFERENCE: the compare data of a FETCH_ADD: without meaning (IBTA volume 1, 9.3.4); the peer leaves something there
+// DIFFERENCE: 0x61 (invalid request) where the peer answers 0x63 to a SEND longer than the receive: the peer's
+// deviation DIFFERENCE: with loss, how often and in what order packets are sent again, and where a READ is continued
+// DIFFERENCE: with loss, the MSN of an answer to a repetition: the peer sends its newest, we the one of the request
+// DIFFERENCE: a SEND with invalidate of a key that is neither a bound window nor fast-registered is refused with 0x62
+// DIFFERENCE: ATOMIC WRITE (annex A19) is not supported: that recording is left out
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@
 
 using namespace rocemu;
 
-TEST_CASE("truncated frames never parse as RoCE") {
+TEST_CASE("truncated frames never parse as RoCE", "[9.6][case3]") {
     size_t accepted = 0, tried = 0;
     for (const auto& file : test::pcap_files(VECTORS_DIR)) {
         size_t used = 0;
@@ -30,7 +30,7 @@ TEST_CASE("truncated frames never parse as RoCE") {
     CHECK(tried > 30000);
 }
 
-TEST_CASE("random damage is dropped or leaves a packet that holds together") {
+TEST_CASE("random damage is dropped or leaves a packet that holds together", "[9.6][case3]") {
     std::mt19937 random(20);
     std::vector<size_t> reasons(wire::kDropReasonCount);
     size_t broken = 0, accepted = 0;

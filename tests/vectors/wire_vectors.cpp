@@ -55,7 +55,7 @@ TEST_CASE("the set is complete") {
     CHECK(for_each_frame([](const auto&, const auto&) {}) == 3294);
 }
 
-TEST_CASE("each recorded ICRC verifies, with each kernel") {
+TEST_CASE("each recorded ICRC verifies, with each kernel", "[A17.3.3][CA17-22]") {
     const char* const before = active_crc_kernel().name;
     for (const CrcKernel* kernel : crc_kernels()) {
         REQUIRE(select_crc_kernel(kernel->name));
@@ -74,7 +74,7 @@ TEST_CASE("each recorded ICRC verifies, with each kernel") {
     REQUIRE(select_crc_kernel(before));
 }
 
-TEST_CASE("our builder makes every recorded frame") {
+TEST_CASE("our builder makes every recorded frame", "[A17.3.1]") {
     size_t wrong = 0;
     std::map<std::string, int> opcodes;
     std::set<NetworkType> networks;
@@ -109,7 +109,7 @@ TEST_CASE("recorded NAKs and RNR NAKs carry the syndromes we would write") {
     CHECK(seen.size() == 6);
 }
 
-TEST_CASE("a flipped bit fails the ICRC exactly where nothing may change in flight") {
+TEST_CASE("a flipped bit fails the ICRC exactly where nothing may change in flight", "[A17.3.3][CA17-22][case2]") {
     // Every bit of layer 3 and ICRC of one frame for each opcode and network type.
     std::set<std::pair<NetworkType, uint8_t>> done;
     size_t wrong = 0, flips = 0;
