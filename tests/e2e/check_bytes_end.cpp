@@ -37,6 +37,8 @@ std::vector<ibv_sge> sges_of(const std::vector<Piece>& pieces, const std::byte* 
     return out;
 }
 
+constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE;  // an int: ibv_reg_mr is a macro that mixes two enums
+
 constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
                                       IBV_WR_RDMA_READ};
 
@@ -62,7 +64,7 @@ End::End(Nic& nic, Announcement& mine, Announcement& peers, uint32_t psn)
       in_(new std::byte[size_t{kWindow} * kSlotBytes]), expected_(new std::byte[kSlotBytes]) {
     std::memset(out_.get(), kPoison, size_t{kWindow} * kSlotBytes);
     std::memset(in_.get(), kPoison, size_t{kWindow} * kSlotBytes);
-    need((out_mr_ = ibv_reg_mr(nic.pd, out_.get(), size_t{kWindow} * kSlotBytes, IBV_ACCESS_LOCAL_WRITE)) != nullptr,
+    need((out_mr_ = ibv_reg_mr(nic.pd, out_.get(), size_t{kWindow} * kSlotBytes, kLocalWrite)) != nullptr,
          "ibv_reg_mr");
     need((in_mr_ = ibv_reg_mr(nic.pd, in_.get(), size_t{kWindow} * kSlotBytes,
                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)) != nullptr,

@@ -6,6 +6,9 @@
 
 namespace rules {
 
+// ints: ibv_reg_mr is a macro that mixes two enums.
+constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE, kRemoteWrite = IBV_ACCESS_REMOTE_WRITE;
+
 void posting(Nic& na, Nic& nb) {
     group = "posting";
     Side a, b;
@@ -148,19 +151,19 @@ void errors_and_reset(Nic& na, Nic& nb) {
 
 void memory(Nic& na, Nic& nb) {
     group = "memory";
-    EQUAL(ibv_reg_mr(na.pd, &na, 8, IBV_ACCESS_REMOTE_WRITE) == nullptr && errno == EINVAL, true);
+    EQUAL(ibv_reg_mr(na.pd, &na, 8, kRemoteWrite) == nullptr && errno == EINVAL, true);
     void* gone = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(gone, 8192);
-    EQUAL(ibv_reg_mr(na.pd, gone, 8192, IBV_ACCESS_LOCAL_WRITE) == nullptr && errno == EFAULT, true);
+    EQUAL(ibv_reg_mr(na.pd, gone, 8192, kLocalWrite) == nullptr && errno == EFAULT, true);
     uint8_t byte = 0;
-    ibv_mr* empty = ibv_reg_mr(na.pd, &byte, 0, IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* empty = ibv_reg_mr(na.pd, &byte, 0, kLocalWrite);
     RULE(empty != nullptr);
     if (empty != nullptr) EQUAL(ibv_dereg_mr(empty), 0);
     // 1 TiB that nobody has touched.
     constexpr size_t kHuge = size_t{1} << 40;
     void* huge = mmap(nullptr, kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (huge != MAP_FAILED) {
-        ibv_mr* mr = ibv_reg_mr(na.pd, huge, kHuge, IBV_ACCESS_LOCAL_WRITE);
+        ibv_mr* mr = ibv_reg_mr(na.pd, huge, kHuge, kLocalWrite);
         RULE(mr != nullptr);
         if (mr != nullptr) EQUAL(ibv_dereg_mr(mr), 0);
         munmap(huge, kHuge);
@@ -170,7 +173,7 @@ void memory(Nic& na, Nic& nb) {
     RULE(a.make(na, 8) && b.make(nb, 8));
     RULE(connect(a, b));
     void* page = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ibv_mr* mr = ibv_reg_mr(na.pd, page, 8192, IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* mr = ibv_reg_mr(na.pd, page, 8192, kLocalWrite);
     munmap(page, 8192);
     ibv_sge sge{reinterpret_cast<uint64_t>(page), 64, mr->lkey};
     ibv_send_wr wr{}, *bad = nullptr;
