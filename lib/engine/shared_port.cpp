@@ -2,6 +2,7 @@
 // See shared_port.h.
 #include "engine/shared_port.h"
 
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ namespace rocemu::engine {
 
 namespace {
 
-constexpr uint32_t kRingFrames = 1024;
+constexpr uint32_t kRingFrames = 4096;
 
 // Wake-up of one shard that sleeps; the same handshake as everywhere: work, fence, look at the flag.
 struct Bell {
@@ -57,6 +58,7 @@ struct SharedPort::Impl {
 
     Port& real;
     FramePool& pool;
+    Bell root;                                 // of shard 0
     std::vector<std::unique_ptr<Lane>> lanes;  // of shard i + 1
     std::vector<std::unique_ptr<Port>> ports;
 };
@@ -66,10 +68,13 @@ namespace {
 // Any shard but 0: talks to its lane only.
 class LanePort final : public Port {
   public:
-    LanePort(Port& real, Lane& lane) : real_(real), lane_(lane) {}
+    LanePort(Port& real, Lane& lane, Bell& root) : real_(real), lane_(lane), root_(root) {}
     size_t rx_burst(Instant, std::span<Frame> frames) override { return lane_.rx.pop(frames); }
-    // Shard 0 looks at the lanes in each of its turns.
-    size_t tx_burst(Instant, std::span<Frame> frames) override { return lane_.tx.push(frames); }
+    size_t tx_burst(Instant, std::span<Frame> frames) override {
+        const size_t n = lane_.tx.push(frames);
+        if (n != 0) root_.ring();
+        return n;
+    }
     [[nodiscard]] int wake_fd() const override { return lane_.other.fd; }
     void prepare_sleep() override { lane_.other.prepare(); }
     void end_sleep() override { lane_.other.sleeping.store(0, std::memory_order_relaxed); }
@@ -78,15 +83,20 @@ class LanePort final : public Port {
   private:
     Port& real_;
     Lane& lane_;
+    Bell& root_;
 };
 
 // Shard 0: the real port, and the work for the others.
 class RootPort final : public Port {
   public:
-    RootPort(Port& real, FramePool& pool, std::vector<std::unique_ptr<Lane>>& lanes)
-        : real_(real), pool_(pool), lanes_(lanes) {}
+    RootPort(Port& real, FramePool& pool, Bell& bell, std::vector<std::unique_ptr<Lane>>& lanes)
+        : real_(real), pool_(pool), bell_(bell), lanes_(lanes), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+        watch(bell_.fd);
+        if (real_.wake_fd() >= 0) watch(real_.wake_fd());
+    }
 
     size_t rx_burst(Instant now, std::span<Frame> frames) override {
+        last_ = now;
         forward_tx(now);
         const size_t n = real_.rx_burst(now, frames);
         const auto shards = static_cast<uint32_t>(lanes_.size()) + 1;
@@ -109,16 +119,33 @@ class RootPort final : public Port {
         forward_tx(now);
         return real_.tx_burst(now, frames);
     }
-    // Lanes have no bell towards shard 0: with other shards to serve it yields when idle, but never sleeps.
-    [[nodiscard]] Instant next_deadline() const override { return Instant{}; }
-    [[nodiscard]] int wake_fd() const override { return real_.wake_fd(); }
-    void prepare_sleep() override { real_.prepare_sleep(); }
-    void end_sleep() override { real_.end_sleep(); }
+    // A port that cannot wake us is looked at every millisecond, one that is full much sooner.
+    [[nodiscard]] Instant next_deadline() const override {
+        if (held_count_ != 0) return last_ + 20 * kMicrosecond;
+        return real_.wake_fd() < 0 ? last_ + kMillisecond : real_.next_deadline();
+    }
+    [[nodiscard]] int wake_fd() const override { return epoll_fd_; }  // of both: readable when one of them is
+    void prepare_sleep() override {
+        real_.prepare_sleep();
+        bell_.prepare();
+    }
+    void end_sleep() override {
+        real_.end_sleep();
+        bell_.sleeping.store(0, std::memory_order_relaxed);
+    }
     [[nodiscard]] PortInfo info() const override { return real_.info(); }
 
-    ~RootPort() override { pool_.free({held_.data(), held_count_}); }
+    ~RootPort() override {
+        pool_.free({held_.data(), held_count_});
+        if (epoll_fd_ >= 0) close(epoll_fd_);
+    }
 
   private:
+    void watch(int fd) const {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
+    }
     // Frames of the other shards, a burst of each lane; what the port does not take is kept for the next call.
     void forward_tx(Instant now) {
         for (size_t i = 0; i <= lanes_.size(); ++i) {
@@ -135,7 +162,10 @@ class RootPort final : public Port {
 
     Port& real_;
     FramePool& pool_;
+    Bell& bell_;
     std::vector<std::unique_ptr<Lane>>& lanes_;
+    int epoll_fd_;
+    Instant last_{};
     size_t next_ = 0;
     size_t held_count_ = 0;
     std::array<Frame, 64> held_;
@@ -154,8 +184,8 @@ SharedPort::Impl::~Impl() {
 
 SharedPort::SharedPort(Port& real, FramePool& pool, uint32_t shards) : impl_(std::make_unique<Impl>(real, pool)) {
     for (uint32_t i = 1; i < shards; ++i) impl_->lanes.push_back(std::make_unique<Lane>());
-    if (shards > 1) impl_->ports.push_back(std::make_unique<RootPort>(real, pool, impl_->lanes));
-    for (auto& lane : impl_->lanes) impl_->ports.push_back(std::make_unique<LanePort>(real, *lane));
+    if (shards > 1) impl_->ports.push_back(std::make_unique<RootPort>(real, pool, impl_->root, impl_->lanes));
+    for (auto& lane : impl_->lanes) impl_->ports.push_back(std::make_unique<LanePort>(real, *lane, impl_->root));
 }
 SharedPort::~SharedPort() = default;
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SharedPort: one port, several shards: frames reach the owner of their QP, what the shards send leaves by the one port,
+// and whoever sleeps is woken.
+#include <catch2/catch.hpp>
+
+#include <poll.h>
+
+#include <cstring>
+#include <deque>
+
+#include "base/bytes.h"
+#include "engine/shared_port.h"
+#include "support/heap_pool.h"
+
+using namespace rocemu;
+using namespace rocemu::test;
+
+namespace {
+
+struct FakePort final : engine::Port {
+    size_t rx_burst(Instant, std::span<engine::Frame> frames) override {
+        size_t n = 0;
+        for (; n < frames.size() && !incoming.empty(); incoming.pop_front()) frames[n++] = incoming.front();
+        return n;
+    }
+    size_t tx_burst(Instant, std::span<engine::Frame> frames) override {
+        const size_t n = std::min(frames.size(), room);
+        room -= n;
+        sent.insert(sent.end(), frames.begin(), frames.begin() + static_cast<ptrdiff_t>(n));
+        return n;
+    }
+    [[nodiscard]] engine::PortInfo info() const override { return {}; }
+    std::deque<engine::Frame> incoming;
+    std::vector<engine::Frame> sent;
+    size_t room = 1000000;
+};
+
+engine::Frame roce(HeapPool& pool, uint32_t qpn) {
+    engine::Frame f;
+    REQUIRE(pool.alloc({&f, 1}));
+    std::memset(f.data, 0, 80);
+    store_be<uint16_t>(f.data + 12, 0x0800);
+    f.data[14] = std::byte{0x45};
+    f.data[23] = std::byte{17};
+    store_be<uint16_t>(f.data + 36, 4791);
+    store_be24(f.data + 47, qpn);
+    f.length = 80;
+    return f;
+}
+
+uint32_t qpn_of(const engine::Frame& f) { return load_be24(f.data + 47); }
+bool readable(int fd) {
+    pollfd p{fd, POLLIN, 0};
+    return poll(&p, 1, 0) == 1;
+}
+
+}  // namespace
+
+TEST_CASE("received frames go to the shard of their QP", "[engine]") {
+    HeapPool pool;
+    FakePort real;
+    engine::SharedPort shared(real, pool, 3);
+    for (uint32_t qpn = 0; qpn < 9; ++qpn) real.incoming.push_back(roce(pool, 0x300 + qpn));
+    std::array<engine::Frame, 16> frames;
+    shared.port(1).prepare_sleep();
+    REQUIRE(shared.port(0).rx_burst({}, frames) == 3);
+    CHECK(readable(shared.port(1).wake_fd()));
+    CHECK_FALSE(readable(shared.port(2).wake_fd()));
+    for (uint32_t i = 0; i < 3; ++i) CHECK(qpn_of(frames[i]) == 0x300 + 3 * i);
+    pool.free({frames.data(), 3});
+    for (uint32_t shard : {1u, 2u}) {
+        REQUIRE(shared.port(shard).rx_burst({}, frames) == 3);
+        for (uint32_t i = 0; i < 3; ++i) CHECK(qpn_of(frames[i]) == 0x300 + 3 * i + shard);
+        pool.free({frames.data(), 3});
+    }
+    CHECK(pool.out() == 0);
+}
+
+TEST_CASE("frames of all shards leave by the one port, in order, also when it is full for a while", "[engine]") {
+    HeapPool pool;
+    FakePort real;
+    engine::SharedPort shared(real, pool, 3);
+    real.room = 10;
+    for (uint32_t i = 0; i < 100; ++i)
+        for (uint32_t shard : {1u, 2u}) {
+            engine::Frame f = roce(pool, shard * 1000 + i);
+            REQUIRE(shared.port(shard).tx_burst({}, {&f, 1}) == 1);
+        }
+    std::array<engine::Frame, 16> frames;
+    CHECK(shared.port(0).rx_burst({}, frames) == 0);
+    CHECK(real.sent.size() == 10);
+    CHECK(shared.port(0).next_deadline() < Instant{kMillisecond});
+    real.room = 1000;
+    for (int i = 0; i < 5; ++i) shared.port(0).rx_burst({}, frames);
+    REQUIRE(real.sent.size() == 200);
+    uint32_t next[3] = {0, 1000, 2000};
+    for (auto& f : real.sent) CHECK(qpn_of(f) == next[qpn_of(f) / 1000]++);
+    pool.free(real.sent);
+    CHECK(pool.out() == 0);
+}
+
+TEST_CASE("shard 0 sleeps, and a frame of another shard wakes it", "[engine]") {
+    HeapPool pool;
+    FakePort real;
+    engine::SharedPort shared(real, pool, 2);
+    auto& root = shared.port(0);
+    engine::Frame f = roce(pool, 1);
+    REQUIRE(shared.port(1).tx_burst({}, {&f, 1}) == 1);
+    CHECK_FALSE(readable(root.wake_fd()));  // it did not sleep
+    std::array<engine::Frame, 4> frames;
+    root.rx_burst({}, frames);
+    root.prepare_sleep();
+    CHECK_FALSE(readable(root.wake_fd()));
+    f = roce(pool, 1);
+    REQUIRE(shared.port(1).tx_burst({}, {&f, 1}) == 1);
+    CHECK(readable(root.wake_fd()));
+    root.end_sleep();
+    root.rx_burst({}, frames);
+    CHECK(real.sent.size() == 2);
+    pool.free(real.sent);
+}
+
+TEST_CASE("frames on the way when everything ends go back to the pool", "[engine]") {
+    HeapPool pool;
+    FakePort real;
+    {
+        engine::SharedPort shared(real, pool, 2);
+        real.room = 0;
+        real.incoming.push_back(roce(pool, 1));
+        engine::Frame f = roce(pool, 1);
+        REQUIRE(shared.port(1).tx_burst({}, {&f, 1}) == 1);
+        std::array<engine::Frame, 4> frames;
+        CHECK(shared.port(0).rx_burst({}, frames) == 0);
+        CHECK(pool.out() == 2);
+    }
+    CHECK(pool.out() == 0);
+}
