@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AckPolicy: when the responder acknowledges. One ACK stands for all packets placed up to its PSN: it leaves with the next
-// poll_transmit after a packet asked for it, so a burst costs one ACK and a peer never waits for its timer.
-// Read IBTA volume 1, 9.7.5.1.2 (coalescing), 9.7.5.1.1 (AckReq).
+// AckPolicy: when the responder acknowledges. One ACK stands for all packets placed up to its PSN: it leaves with the
+// next poll_transmit after a packet asked for it, so a burst costs one ACK and a peer never waits for its timer. Read
+// IBTA volume 1, 9.7.5.1.2 (coalescing), 9.7.5.1.1 (AckReq).
 #pragma once
 
 #include <algorithm>

@@ -13,8 +13,10 @@ void Completer::handle(const wire::PacketView& packet, Instant now) {
     const bool ack = packet.op->operation == wire::Operation::Acknowledge;
     if (ahead >= q_.high - q_.una) {
         // IBTA 9.7.6.1.1: a ghost. Behind una it repeats what is known, ahead of high it answers nothing we sent.
-        if (ahead < (1u << 23)) ctx_.count(Counter::unexpected_response);
-        else if (!ack) ctx_.count(Counter::duplicate_response);
+        if (ahead < (1u << 23))
+            ctx_.count(Counter::unexpected_response);
+        else if (!ack)
+            ctx_.count(Counter::duplicate_response);
         return;
     }
     const uint64_t psn = q_.una + ahead;
@@ -22,8 +24,10 @@ void Completer::handle(const wire::PacketView& packet, Instant now) {
     // Dropped here it is lost like any packet; placements that end make room.
     if (!ctx_.dma.has_room()) return ctx_.count(Counter::unexpected_response);
     if (!reach(psn, psn, true, now)) return;
-    if (packet.op->operation == wire::Operation::ReadResponse) on_read_response(psn, packet, now);
-    else on_atomic_result(packet, now);
+    if (packet.op->operation == wire::Operation::ReadResponse)
+        on_read_response(psn, packet, now);
+    else
+        on_atomic_result(packet, now);
 }
 
 // Acknowledges everything below `target`; false if READ or atomic data is missing before it: an implied NAK.
@@ -115,8 +119,16 @@ bool Completer::place(SendEntry& e, uint64_t offset, const void* source, uint32_
         fail(WcStatus::LocProtErr);
         return false;
     }
-    const DmaOp op{source, 0, q_.una_seq, 0, 0, static_cast<uint16_t>(length), static_cast<uint8_t>(count),
-                   DmaKind::Place, DmaOwner::Completer, false};
+    const DmaOp op{source,
+                   0,
+                   q_.una_seq,
+                   0,
+                   0,
+                   static_cast<uint16_t>(length),
+                   static_cast<uint8_t>(count),
+                   DmaKind::Place,
+                   DmaOwner::Completer,
+                   false};
     e.dma_mark = q_.data_mark = ctx_.dma.push(op, {segments.data(), count});
     return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See completions.h. In ERR nothing is flushed before all payload accesses have ended: a buffer that was given back must
-// not be written any more.
+// See completions.h. In ERR nothing is flushed before all payload accesses have ended: a buffer that was given back
+// must not be written any more.
 #include "transport/completions.h"
 
 #include <optional>
@@ -27,8 +27,10 @@ std::optional<WcStatus> receive_status(const QpContext& ctx, const ReceiveQueue&
 }
 
 void count_error(const QpContext& ctx, WcStatus status, Counter flushed, Counter failed) {
-    if (status == WcStatus::WrFlushErr) ctx.count(flushed);
-    else if (status != WcStatus::Success) ctx.count(failed);
+    if (status == WcStatus::WrFlushErr)
+        ctx.count(flushed);
+    else if (status != WcStatus::Success)
+        ctx.count(failed);
 }
 
 }  // namespace

@@ -28,16 +28,16 @@ struct AtomicOperands {
 };
 
 struct DmaOp {
-    const void* source;    // Place: bytes in the frame; atomics: AtomicOperands
-    uint64_t packet;       // extended PSN of the packet: where a failure is NAKed
-    uint64_t ref;          // responder: receive or resource number; completer: WQE number
-    uint64_t ack_packet;   // 0, or: when this is placed, everything up to this PSN may be acknowledged ...
-    uint32_t ack_msn;      // ... with this MSN
-    uint16_t length;       // bytes; one packet's payload
+    const void* source;   // Place: bytes in the frame; atomics: AtomicOperands
+    uint64_t packet;      // extended PSN of the packet: where a failure is NAKed
+    uint64_t ref;         // responder: receive or resource number; completer: WQE number
+    uint64_t ack_packet;  // 0, or: when this is placed, everything up to this PSN may be acknowledged ...
+    uint32_t ack_msn;     // ... with this MSN
+    uint16_t length;      // bytes; one packet's payload
     uint8_t segments;
     DmaKind kind;
     DmaOwner owner;
-    bool takes_receive;    // `ref` is a receive WQE (SEND)
+    bool takes_receive;  // `ref` is a receive WQE (SEND)
 };
 
 // The most SGEs a WQE may have, and so the most segments of a packet.

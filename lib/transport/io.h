@@ -28,10 +28,10 @@ struct SegmentPool {
 // payload: a copy from `mapped`, or a gather of segments [seg_first, seg_first + seg_count).
 struct TxPacket {
     Qp* qp;
-    uint8_t opcode;      // wire::Opcode
+    uint8_t opcode;  // wire::Opcode
     bool ack_req;
     bool solicited;
-    uint8_t pad;         // 0..3
+    uint8_t pad;  // 0..3
     Psn psn;
     uint32_t payload_len;  // bytes without pad
     // Extension headers; which of them exist follows from the opcode (wire::opcode_info).
@@ -66,13 +66,13 @@ enum class DmaKind : uint8_t { Place, CompareSwap, FetchAdd };
 // order (requests of one message may be merged into one call), and reports each with handle_dma().
 struct DmaRequest {
     Qp* qp;
-    uint64_t tag;             // consecutive per QP
+    uint64_t tag;  // consecutive per QP
     DmaKind kind;
     const std::byte* source;  // Place: inside the received frame, which the engine keeps until the result
     uint32_t length;
     uint32_t seg_first;
     uint32_t seg_count;
-    uint64_t compare_add;     // atomics, host order: what to compare with, or what to add
+    uint64_t compare_add;  // atomics, host order: what to compare with, or what to add
     uint64_t swap;
 };
 
@@ -91,8 +91,8 @@ struct Completion {
     WcStatus status;
     WcOpcode opcode;
     bool is_recv;
-    bool solicited;     // counts for a CQ armed for solicited events (errors do too)
-    uint32_t index;     // SendWqe::index / RecvWqe::index
+    bool solicited;  // counts for a CQ armed for solicited events (errors do too)
+    uint32_t index;  // SendWqe::index / RecvWqe::index
     uint32_t byte_len;
     uint32_t wc_flags;
     uint32_t imm_data;  // raw, or the invalidated rkey

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prober: after some round trips of silence the oldest packet is sent again, asking for an ACK. The answer tells what the
-// peer has, long before the ACK timer would. A probe is not a retry: it costs nothing of retry_cnt and leaves the
+// Prober: after some round trips of silence the oldest packet is sent again, asking for an ACK. The answer tells what
+// the peer has, long before the ACK timer would. A probe is not a retry: it costs nothing of retry_cnt and leaves the
 // timer alone; whether the peer is dead only the timer decides. Not in the specification, which allows any packet
 // to be repeated at any time (IBTA volume 1, 9.7.5.1.4: duplicates); compare RFC 8985, tail loss probe.
 #pragma once
@@ -26,7 +26,8 @@ class Prober {
         probes_ = 0;
         quiet_since_ = now;
     }
-    // When to probe if nothing happens until then. `data`: the oldest packet is a READ, whose repetition costs its answer.
+    // When to probe if nothing happens until then. `data`: the oldest packet is a READ, whose repetition costs its
+    // answer.
     [[nodiscard]] Instant due(const RttEstimator& rtt, bool data) const {
         if (!rtt.measured() || probes_ == kProbes) return kNever;
         const Duration quiet = std::max({kShortest, 4 * rtt.smoothed(), rtt.smoothed() + 4 * rtt.variation()});

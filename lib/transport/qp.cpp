@@ -89,23 +89,34 @@ void Qp::query(QpAttr& attr) const {
     attr.cur_state = attr.state;
 }
 
-uint32_t Qp::send_room() const { return impl_->send_queue.ring.room(); }
+uint32_t Qp::send_room() const {
+    return impl_->send_queue.ring.room();
+}
 
-void Qp::post_send(const SendWqe& wqe, std::span<const Sge> sges, Instant) { impl_->send_queue.post(wqe, sges); }
+void Qp::post_send(const SendWqe& wqe, std::span<const Sge> sges, Instant) {
+    impl_->send_queue.post(wqe, sges);
+}
 
-uint32_t Qp::recv_room() const { return impl_->receive_queue.ring.room(); }
+uint32_t Qp::recv_room() const {
+    return impl_->receive_queue.ring.room();
+}
 
-void Qp::post_recv(const RecvWqe& wqe, std::span<const Sge> sges) { impl_->receive_queue.post(wqe, sges); }
+void Qp::post_recv(const RecvWqe& wqe, std::span<const Sge> sges) {
+    impl_->receive_queue.post(wqe, sges);
+}
 
 void Qp::handle_packet(const wire::PacketView& packet, Instant now) {
     QpContext& ctx = impl_->ctx;
     const bool response = packet.op->is_response();
-    // IBTA 9.6.1.2.1: the opcode must be one of the QP's transport. In RESET, INIT and ERR packets are dropped silently.
+    // IBTA 9.6.1.2.1: the opcode must be one of the QP's transport. In RESET, INIT and ERR packets are dropped
+    // silently.
     if (packet.op->transport != wire::Transport::Rc || !(response ? ctx.can_request() : ctx.can_respond()))
         return ctx.count(Counter::rx_dropped_in_state);
     if (ctx.state() == QpState::Rtr) ctx.communication_established();
-    if (response) impl_->completer.handle(packet, now);
-    else impl_->responder.handle(packet);
+    if (response)
+        impl_->completer.handle(packet, now);
+    else
+        impl_->responder.handle(packet);
     impl_->check_drained();
 }
 
@@ -113,8 +124,10 @@ void Qp::handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, In
     QpContext& ctx = impl_->ctx;
     const DmaOp op = ctx.dma.finish(tag, status);
     if (op.owner == DmaOwner::None) return;
-    if (op.owner == DmaOwner::Completer) impl_->completer.placed(op, status);
-    else impl_->responder.executed(op, status, atomic_original);
+    if (op.owner == DmaOwner::Completer)
+        impl_->completer.placed(op, status);
+    else
+        impl_->responder.executed(op, status, atomic_original);
     if (op.ack_packet != 0 && !ctx.dma.faulted()) impl_->responder.placed(op.ack_packet, op.ack_msn);
     impl_->check_drained();
 }
@@ -129,12 +142,18 @@ void Qp::handle_gather_failed(uint64_t gather_tag, Instant) {
     }
 }
 
-void Qp::handle_timeout(Instant now) { impl_->requester.handle_timeout(now); }
+void Qp::handle_timeout(Instant now) {
+    impl_->requester.handle_timeout(now);
+}
 
 // No congestion control yet: recognised, counted, never answered.
-void Qp::handle_cnp(Instant) { impl_->ctx.count(Counter::rp_cnp_ignored); }
+void Qp::handle_cnp(Instant) {
+    impl_->ctx.count(Counter::rp_cnp_ignored);
+}
 
-bool Qp::poll_dma(DmaBatch& batch) { return impl_->ctx.dma.poll(this, batch); }
+bool Qp::poll_dma(DmaBatch& batch) {
+    return impl_->ctx.dma.poll(this, batch);
+}
 
 bool Qp::poll_transmit(Instant now, uint32_t budget_bytes, TxBatch& batch) {
     TxBudget budget{budget_bytes};
@@ -156,11 +175,21 @@ std::optional<AsyncEvent> Qp::poll_event() {
     return static_cast<AsyncEvent>(bit);
 }
 
-Instant Qp::next_deadline() const { return impl_->requester.next_deadline(); }
+Instant Qp::next_deadline() const {
+    return impl_->requester.next_deadline();
+}
 
-const QpConfig& Qp::config() const { return impl_->ctx.config; }
-QpState Qp::state() const { return impl_->ctx.state(); }
-bool Qp::dma_idle() const { return impl_->ctx.dma.idle(); }
-const QpAttr& Qp::attr() const { return impl_->ctx.attr; }
+const QpConfig& Qp::config() const {
+    return impl_->ctx.config;
+}
+QpState Qp::state() const {
+    return impl_->ctx.state();
+}
+bool Qp::dma_idle() const {
+    return impl_->ctx.dma.idle();
+}
+const QpAttr& Qp::attr() const {
+    return impl_->ctx.attr;
+}
 
 }  // namespace rocemu::transport

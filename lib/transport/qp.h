@@ -33,15 +33,16 @@ struct QpConfig {
     QpCaps caps;
     bool sq_sig_all = false;
     memory::PdId pd = 0;
-    // Limits of the core for this QP; sizes of its rings, allocated at construction.
-    uint32_t send_window_wqes = 64;      // WQEs fetched from the SQ and not completed yet (<= max_send_wr)
-    uint32_t recv_window_wqes = 64;      // likewise for the RQ
-    uint32_t window_packets = 128;       // unacknowledged request packets
-    uint32_t max_dest_rd_atomic = 128;   // largest responder depth modify may set
+    // Limits of the core for this QP; sizes of its rings, allocated at construction. With these defaults and one SGE
+    // per WQE a QP takes about 42 KiB (32 KiB with max_dest_rd_atomic 16); dma_window is 16 KiB of it.
+    uint32_t send_window_wqes = 64;     // WQEs fetched from the SQ and not completed yet (<= max_send_wr)
+    uint32_t recv_window_wqes = 64;     // likewise for the RQ
+    uint32_t window_packets = 128;      // unacknowledged request packets
+    uint32_t max_dest_rd_atomic = 128;  // largest responder depth modify may set
     uint32_t max_rd_atomic = 128;
-    uint32_t dma_window = 256;           // received packets whose placement may be under way
-    uint8_t max_path_mtu = 5;            // largest path_mtu modify accepts: active_mtu of the port (enum ibv_mtu)
-    bool has_srq = false;                // receives come from an SRQ: credits are not advertised, LAST_WQE is raised
+    uint32_t dma_window = 256;  // received packets whose placement may be under way
+    uint8_t max_path_mtu = 5;   // largest path_mtu modify accepts: active_mtu of the port (enum ibv_mtu)
+    bool has_srq = false;       // receives come from an SRQ: credits are not advertised, LAST_WQE is raised
 };
 
 // What a shard lends to all its QPs. Outlives them.

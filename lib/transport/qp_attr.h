@@ -47,9 +47,9 @@ struct QpAttr {
     uint8_t max_dest_rd_atomic = 0;  // responder depth
     uint8_t min_rnr_timer = 0;       // 5 bits, table in rnr_timer.h
     uint8_t port_num = 0;
-    uint8_t timeout = 0;             // 4.096 us * 2^n, 0 = never
-    uint8_t retry_cnt = 0;           // 3 bits
-    uint8_t rnr_retry = 0;           // 3 bits, 7 = for ever
+    uint8_t timeout = 0;    // 4.096 us * 2^n, 0 = never
+    uint8_t retry_cnt = 0;  // 3 bits
+    uint8_t rnr_retry = 0;  // 3 bits, 7 = for ever
     uint32_t rate_limit = 0;
 };
 

@@ -18,20 +18,23 @@ using stats::Counter;
 
 // PSNs inside the core are extended to 64 bits (the low 24 are what travels), so that they have an order and a distance
 // without wrap; values from the wire are extended against the expected one. The base keeps them away from zero.
-[[nodiscard]] constexpr uint64_t extend_start(uint32_t psn) { return (uint64_t{1} << 32) | (psn & Psn::kMask); }
-[[nodiscard]] constexpr Psn psn_of(uint64_t extended) { return Psn(static_cast<uint32_t>(extended & Psn::kMask)); }
+[[nodiscard]] constexpr uint64_t extend_start(uint32_t psn) {
+    return (uint64_t{1} << 32) | (psn & Psn::kMask);
+}
+[[nodiscard]] constexpr Psn psn_of(uint64_t extended) {
+    return Psn(static_cast<uint32_t>(extended & Psn::kMask));
+}
 
 // Gather tags: 47 bits of extended PSN, 16 bits of connection (a result may come after a reset), a bit for responses.
 inline constexpr uint64_t kResponseTag = uint64_t{1} << 63;
 inline constexpr unsigned kTagPsnBits = 47;
-[[nodiscard]] constexpr uint64_t psn_of_tag(uint64_t tag) { return tag & ((uint64_t{1} << kTagPsnBits) - 1); }
+[[nodiscard]] constexpr uint64_t psn_of_tag(uint64_t tag) {
+    return tag & ((uint64_t{1} << kTagPsnBits) - 1);
+}
 
 struct QpContext {
     QpContext(Qp* owner, const QpConfig& c, Environment e)
-        : qp(owner),
-          config(c),
-          env(e),
-          dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u})) {}
+        : qp(owner), config(c), env(e), dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u})) {}
 
     Qp* qp;
     QpConfig config;

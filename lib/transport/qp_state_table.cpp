@@ -39,17 +39,28 @@ constexpr Transition kRc[]{
     {Sqd, Sqd, 0, kSqdRc},
 };
 constexpr Transition kUc[]{
-    {Reset, Reset, 0, 0},     {Reset, Init, kInitConnected, 0}, {Init, Init, 0, kInitConnected},
-    {Init, Rtr, kPath, kRtrOptional}, {Rtr, Rts, kSqPsn, kLive}, {Rts, Rts, 0, kLive},
-    {Rts, Sqd, 0, kNotify},   {Sqd, Rts, 0, kLive},             {Sqd, Sqd, 0, kSqdUc},
+    {Reset, Reset, 0, 0},
+    {Reset, Init, kInitConnected, 0},
+    {Init, Init, 0, kInitConnected},
+    {Init, Rtr, kPath, kRtrOptional},
+    {Rtr, Rts, kSqPsn, kLive},
+    {Rts, Rts, 0, kLive},
+    {Rts, Sqd, 0, kNotify},
+    {Sqd, Rts, 0, kLive},
+    {Sqd, Sqd, 0, kSqdUc},
     {Sqe, Rts, 0, kCurState | kAccessFlags},
 };
 constexpr Transition kUd[]{
-    {Reset, Reset, 0, 0},           {Reset, Init, kInitUd, 0},
-    {Init, Init, 0, kInitUd},       {Init, Rtr, 0, kPkeyIndex | kQkey},
-    {Rtr, Rts, kSqPsn, kCurState | kQkey}, {Rts, Rts, 0, kCurState | kQkey},
-    {Rts, Sqd, 0, kNotify},         {Sqd, Rts, 0, kCurState | kQkey},
-    {Sqd, Sqd, 0, kPkeyIndex | kQkey}, {Sqe, Rts, 0, kCurState | kQkey},
+    {Reset, Reset, 0, 0},
+    {Reset, Init, kInitUd, 0},
+    {Init, Init, 0, kInitUd},
+    {Init, Rtr, 0, kPkeyIndex | kQkey},
+    {Rtr, Rts, kSqPsn, kCurState | kQkey},
+    {Rts, Rts, 0, kCurState | kQkey},
+    {Rts, Sqd, 0, kNotify},
+    {Sqd, Rts, 0, kCurState | kQkey},
+    {Sqd, Sqd, 0, kPkeyIndex | kQkey},
+    {Sqe, Rts, 0, kCurState | kQkey},
 };
 constexpr Transition kXrcSend[]{
     {Reset, Reset, 0, 0},
@@ -74,25 +85,31 @@ constexpr Transition kXrcRecv[]{
     {Sqd, Sqd, 0, kSqdUc | kPort | kTimeout | kResponder},
 };
 constexpr Transition kRaw[]{
-    {Reset, Reset, 0, 0}, {Reset, Init, kPort, 0},      {Init, Init, 0, kPort},
-    {Init, Rtr, 0, 0},    {Rtr, Rts, 0, kRateLimit},    {Rts, Rts, 0, kRateLimit},
-    {Rts, Sqd, 0, kNotify}, {Sqd, Rts, 0, kRateLimit},  {Sqe, Rts, 0, 0},
+    {Reset, Reset, 0, 0},   {Reset, Init, kPort, 0},   {Init, Init, 0, kPort},
+    {Init, Rtr, 0, 0},      {Rtr, Rts, 0, kRateLimit}, {Rts, Rts, 0, kRateLimit},
+    {Rts, Sqd, 0, kNotify}, {Sqd, Rts, 0, kRateLimit}, {Sqe, Rts, 0, 0},
 };
 // From any other state a QP can be reset or put into ERR; RESET to ERR is not a transition (as in Linux).
 constexpr Transition kAnyState[]{
-    {Init, Reset, 0, 0}, {Rtr, Reset, 0, 0}, {Rts, Reset, 0, 0}, {Sqd, Reset, 0, 0}, {Sqe, Reset, 0, 0},
-    {Err, Reset, 0, 0},  {Init, Err, 0, 0},  {Rtr, Err, 0, 0},   {Rts, Err, 0, 0},   {Sqd, Err, 0, 0},
-    {Sqe, Err, 0, 0},    {Err, Err, 0, 0},
+    {Init, Reset, 0, 0}, {Rtr, Reset, 0, 0}, {Rts, Reset, 0, 0}, {Sqd, Reset, 0, 0},
+    {Sqe, Reset, 0, 0},  {Err, Reset, 0, 0}, {Init, Err, 0, 0},  {Rtr, Err, 0, 0},
+    {Rts, Err, 0, 0},    {Sqd, Err, 0, 0},   {Sqe, Err, 0, 0},   {Err, Err, 0, 0},
 };
 
 std::span<const Transition> rows_of(QpType type) {
     switch (type) {
-        case QpType::Rc: return kRc;
-        case QpType::Uc: return kUc;
-        case QpType::Ud: return kUd;
-        case QpType::RawPacket: return kRaw;
-        case QpType::XrcSend: return kXrcSend;
-        case QpType::XrcRecv: return kXrcRecv;
+        case QpType::Rc:
+            return kRc;
+        case QpType::Uc:
+            return kUc;
+        case QpType::Ud:
+            return kUd;
+        case QpType::RawPacket:
+            return kRaw;
+        case QpType::XrcSend:
+            return kXrcSend;
+        case QpType::XrcRecv:
+            return kXrcRecv;
     }
     return {};
 }
@@ -102,17 +119,28 @@ struct AttrName {
     const char* name;
 };
 constexpr AttrName kNames[]{
-    {kState, "qp_state"},         {kCurState, "cur_qp_state"},
-    {kEnSqdAsyncNotify, "en_sqd_async_notify"}, {kAccessFlags, "qp_access_flags"},
-    {kPkeyIndex, "pkey_index"},   {kPort, "port_num"},
-    {kQkey, "qkey"},              {kAv, "ah_attr"},
-    {kPathMtu, "path_mtu"},       {kTimeout, "timeout"},
-    {kRetryCnt, "retry_cnt"},     {kRnrRetry, "rnr_retry"},
-    {kRqPsn, "rq_psn"},           {kMaxQpRdAtomic, "max_rd_atomic"},
-    {kAltPath, "alt_ah_attr"},    {kMinRnrTimer, "min_rnr_timer"},
-    {kSqPsn, "sq_psn"},           {kMaxDestRdAtomic, "max_dest_rd_atomic"},
-    {kPathMigState, "path_mig_state"}, {kCap, "cap"},
-    {kDestQpn, "dest_qp_num"},    {kRateLimit, "rate_limit"},
+    {kState, "qp_state"},
+    {kCurState, "cur_qp_state"},
+    {kEnSqdAsyncNotify, "en_sqd_async_notify"},
+    {kAccessFlags, "qp_access_flags"},
+    {kPkeyIndex, "pkey_index"},
+    {kPort, "port_num"},
+    {kQkey, "qkey"},
+    {kAv, "ah_attr"},
+    {kPathMtu, "path_mtu"},
+    {kTimeout, "timeout"},
+    {kRetryCnt, "retry_cnt"},
+    {kRnrRetry, "rnr_retry"},
+    {kRqPsn, "rq_psn"},
+    {kMaxQpRdAtomic, "max_rd_atomic"},
+    {kAltPath, "alt_ah_attr"},
+    {kMinRnrTimer, "min_rnr_timer"},
+    {kSqPsn, "sq_psn"},
+    {kMaxDestRdAtomic, "max_dest_rd_atomic"},
+    {kPathMigState, "path_mig_state"},
+    {kCap, "cap"},
+    {kDestQpn, "dest_qp_num"},
+    {kRateLimit, "rate_limit"},
 };
 
 // The name of the lowest attribute in `mask`.

@@ -16,13 +16,13 @@ namespace rocemu::transport {
 
 struct ReceiveEntry {
     RecvWqe wqe;
-    bool filled = false;      // the whole message was accepted
+    bool filled = false;  // the whole message was accepted
     bool solicited = false;
     WcOpcode opcode = WcOpcode::Recv;
     uint32_t byte_len = 0;
     uint32_t wc_flags = 0;
-    uint32_t imm_data = 0;    // raw, or the invalidated rkey
-    uint64_t dma_mark = 0;    // complete when this much is placed
+    uint32_t imm_data = 0;  // raw, or the invalidated rkey
+    uint64_t dma_mark = 0;  // complete when this much is placed
 };
 
 class ReceiveQueue {

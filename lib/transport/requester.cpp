@@ -32,8 +32,7 @@ bool Requester::poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
         if (q_.cur_seq == q_.ring.tail()) break;
         SendEntry& e = q_.ring.at(q_.cur_seq);
         if (!may_send(e)) break;
-        const uint32_t payload =
-            e.wants_data() ? 0 : payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first);
+        const uint32_t payload = e.wants_data() ? 0 : payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first);
         if (batch.full() || budget.exhausted(payload)) return true;
         const Built built = build(now, e, payload, batch);
         if (built == Built::NoRoom) return true;
@@ -107,12 +106,14 @@ Requester::Built Requester::build(Instant now, SendEntry& e, uint32_t payload, T
     }
     TxPacket& p = batch.packets[batch.count - 1];
     p.ack_req = wants_ack(e);
-    if (again) ctx_.count(Counter::retransmitted_packets);
-    else ++q_.requests_sent;
+    if (again)
+        ctx_.count(Counter::retransmitted_packets);
+    else
+        ++q_.requests_sent;
     q_.cur = e.wants_data() ? e.end : psn + 1;
     q_.high = std::max(q_.high, q_.cur);
     if (q_.cur == e.end) ++q_.cur_seq;
-    retry_.packet_sent(now, {psn, q_.high, p.ack_req, again, psn == q_.una});
+    retry_.packet_sent(now, {psn, q_.high, again, psn == q_.una});
     return Built::Ok;
 }
 
@@ -142,18 +143,27 @@ Requester::Built Requester::build_message_packet(SendEntry& e, uint32_t payload,
     uint32_t segments = 0;
     if (payload != 0 && e.wqe.mapped == nullptr) {
         const std::span<memory::Segment> room{batch.segments.items.data() + batch.segments.used, batch.segments.room()};
-        switch (resolve_range(ctx_.env.keys, ctx_.config.pd, q_.sges_of(q_.cur_seq), offset, payload, 0, room, segments)) {
-            case SgeStatus::Ok: break;
-            case SgeStatus::NoRoom: return Built::NoRoom;
-            case SgeStatus::BadKey: e.local_error = WcStatus::LocProtErr; return Built::Failed;
-            case SgeStatus::Short: e.local_error = WcStatus::LocLenErr; return Built::Failed;
+        switch (
+            resolve_range(ctx_.env.keys, ctx_.config.pd, q_.sges_of(q_.cur_seq), offset, payload, 0, room, segments)) {
+            case SgeStatus::Ok:
+                break;
+            case SgeStatus::NoRoom:
+                return Built::NoRoom;
+            case SgeStatus::BadKey:
+                e.local_error = WcStatus::LocProtErr;
+                return Built::Failed;
+            case SgeStatus::Short:
+                e.local_error = WcStatus::LocLenErr;
+                return Built::Failed;
         }
     }
     TxPacket& p = add_packet(batch, ctx_.qp, request_opcode(e.wqe.opcode, first, last), psn_of(q_.cur), payload);
     p.seg_count = segments;
     batch.segments.used += segments;
-    if (e.wqe.mapped != nullptr) p.mapped = e.wqe.mapped + offset;
-    else if (payload != 0) p.gather_tag = ctx_.gather_tag(q_.cur);
+    if (e.wqe.mapped != nullptr)
+        p.mapped = e.wqe.mapped + offset;
+    else if (payload != 0)
+        p.gather_tag = ctx_.gather_tag(q_.cur);
     p.remote_addr = e.wqe.remote_addr;
     p.rkey = e.wqe.rkey;
     p.dma_len = e.wqe.length;

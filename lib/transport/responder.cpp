@@ -62,8 +62,10 @@ void Responder::out_of_sequence(uint64_t psn) {
     ctx_.count(Counter::out_of_sequence);
     constexpr uint64_t kReorderSlack = 16;
     if (gap_ != Gap::None) {
-        if (gap_trigger_ == 0) gap_trigger_ = gap_newest_ = psn;  // first one behind an RNR NAK
-        else if (psn <= gap_trigger_ || psn + kReorderSlack < gap_newest_) gap_ = Gap::None;
+        if (gap_trigger_ == 0)
+            gap_trigger_ = gap_newest_ = psn;  // first one behind an RNR NAK
+        else if (psn <= gap_trigger_ || psn + kReorderSlack < gap_newest_)
+            gap_ = Gap::None;
         gap_newest_ = std::max(gap_newest_, psn);
         if (gap_ != Gap::None) return;
     }
@@ -90,12 +92,20 @@ bool Responder::check_opcode_sequence(const Request& r) {
 bool Responder::check_opcode(const Request& r) {
     uint32_t need = 0;
     switch (r.op.operation) {
-        case Operation::Send: return true;
-        case Operation::Write: need = access_flags::kRemoteWrite; break;
-        case Operation::ReadRequest: need = access_flags::kRemoteRead; break;
+        case Operation::Send:
+            return true;
+        case Operation::Write:
+            need = access_flags::kRemoteWrite;
+            break;
+        case Operation::ReadRequest:
+            need = access_flags::kRemoteRead;
+            break;
         case Operation::CompareSwap:
-        case Operation::FetchAdd: need = access_flags::kRemoteAtomic; break;
-        default: return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+        case Operation::FetchAdd:
+            need = access_flags::kRemoteAtomic;
+            break;
+        default:
+            return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
     }
     if (ctx_.attr.access_flags & need) return true;
     return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
@@ -145,11 +155,13 @@ bool Responder::check_length(const Request& r) {
     const uint32_t n = r.payload();
     switch (r.op.operation) {
         case Operation::Send:
-        case Operation::Write: break;
+        case Operation::Write:
+            break;
         case Operation::ReadRequest:
             if (r.packet.reth().length <= kMaxMessageBytes) return true;
             return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
-        default: return true;
+        default:
+            return true;
     }
     const bool whole = r.op.position == Position::First || r.op.position == Position::Middle;
     const bool fits = whole ? n == ctx_.mtu : n <= ctx_.mtu && (n != 0 || r.op.position == Position::Only);
@@ -159,8 +171,7 @@ bool Responder::check_length(const Request& r) {
 
 bool Responder::check_send_length(const Request& r) {
     const uint64_t total = received_ + r.payload();
-    if (total > rq_.ring.at(r.receive).wqe.length)
-        return refuse(r, NakCode::InvalidRequest, WcStatus::LocLenErr);
+    if (total > rq_.ring.at(r.receive).wqe.length) return refuse(r, NakCode::InvalidRequest, WcStatus::LocLenErr);
     if (total > kMaxMessageBytes) return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
     return true;
 }
@@ -175,9 +186,15 @@ bool Responder::check_write_length(const Request& r) {
             right = total > n && total <= kMaxMessageBytes;
             break;
         }
-        case Position::Middle: right = n < write_left_; break;
-        case Position::Last: right = n == write_left_; break;
-        case Position::Only: right = n == r.packet.reth().length; break;
+        case Position::Middle:
+            right = n < write_left_;
+            break;
+        case Position::Last:
+            right = n == write_left_;
+            break;
+        case Position::Only:
+            right = n == r.packet.reth().length;
+            break;
     }
     return right || refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
 }
@@ -185,10 +202,14 @@ bool Responder::check_write_length(const Request& r) {
 // IBTA 9.7.4.1.5 and 10.6.3: keys last, when the shape of the request is known to be right.
 bool Responder::check_key(Request& r) {
     switch (r.op.operation) {
-        case Operation::Send: return check_send_key(r);
-        case Operation::Write: return check_write_key(r);
-        case Operation::ReadRequest: return check_read_key(r);
-        default: return check_atomic_key(r);
+        case Operation::Send:
+            return check_send_key(r);
+        case Operation::Write:
+            return check_write_key(r);
+        case Operation::ReadRequest:
+            return check_read_key(r);
+        default:
+            return check_atomic_key(r);
     }
 }
 

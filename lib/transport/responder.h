@@ -40,8 +40,7 @@ struct Request {
 
 class Responder {
   public:
-    Responder(QpContext& ctx, ReceiveQueue& queue)
-        : ctx_(ctx), rq_(queue), resources_(ctx.config.max_dest_rd_atomic) {}
+    Responder(QpContext& ctx, ReceiveQueue& queue) : ctx_(ctx), rq_(queue), resources_(ctx.config.max_dest_rd_atomic) {}
 
     void start();  // entering RTR: expects attr.rq_psn
     void reset();
@@ -131,7 +130,7 @@ class Responder {
     uint64_t received_ = 0;  // bytes of it so far
     uint64_t write_addr_ = 0;
     uint32_t write_rkey_ = 0;
-    uint32_t write_left_ = 0;   // bytes
+    uint32_t write_left_ = 0;  // bytes
     uint32_t write_total_ = 0;
     // A gap before the packets that arrive, already NAKed.
     Gap gap_ = Gap::None;

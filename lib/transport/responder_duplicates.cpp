@@ -15,15 +15,18 @@ void Responder::duplicate(const Request& r) {
             // The packets between would only repeat what the one that asks (or the last) makes us say.
             if (r.packet.bth.ack_req || r.op.ends_message()) duplicate_message(r.psn);
             return;
-        case Operation::ReadRequest: return duplicate_read(r);
+        case Operation::ReadRequest:
+            return duplicate_read(r);
         case Operation::CompareSwap:
-        case Operation::FetchAdd: return duplicate_atomic(r);
-        default: return;
+        case Operation::FetchAdd:
+            return duplicate_atomic(r);
+        default:
+            return;
     }
 }
 
-// Acknowledged again. The ACK must not pass a READ or atomic behind it whose answer may have been lost: for the peer that
-// would be an implied NAK of it.
+// Acknowledged again. The ACK must not pass a READ or atomic behind it whose answer may have been lost: for the peer
+// that would be an implied NAK of it.
 void Responder::duplicate_message(uint64_t psn) {
     AckPoint point = acks_.placed();
     if (const Resource* next = resources_.first_after(psn); next != nullptr && next->first <= point.psn)

@@ -25,15 +25,27 @@ void Responder::execute(const Request& r) {
             write_addr_ += r.payload();
             write_left_ -= r.payload();
             break;
-        case Operation::ReadRequest: execute_read(r); break;
-        default: execute_atomic(r); break;
+        case Operation::ReadRequest:
+            execute_read(r);
+            break;
+        default:
+            execute_atomic(r);
+            break;
     }
 }
 
 void Responder::execute_place(const Request& r, bool takes_receive) {
     if (r.payload() == 0) return;
-    const DmaOp op{r.packet.payload.data(), r.psn, r.receive, 0, 0, static_cast<uint16_t>(r.payload()),
-                   static_cast<uint8_t>(r.segment_count), DmaKind::Place, DmaOwner::Responder, takes_receive};
+    const DmaOp op{r.packet.payload.data(),
+                   r.psn,
+                   r.receive,
+                   0,
+                   0,
+                   static_cast<uint16_t>(r.payload()),
+                   static_cast<uint8_t>(r.segment_count),
+                   DmaKind::Place,
+                   DmaOwner::Responder,
+                   takes_receive};
     ctx_.dma.push(op, {r.segments.data(), r.segment_count});
 }
 
@@ -58,8 +70,16 @@ void Responder::execute_atomic(const Request& r) {
     res.end = r.psn + 1;
     res.atomic = true;
     res.operands = swaps ? AtomicOperands{eth.compare, eth.swap_or_add} : AtomicOperands{eth.swap_or_add, 0};
-    const DmaOp op{&res.operands, r.psn, resources_.newest_number(), 0, 0, sizeof(uint64_t), 1,
-                   swaps ? DmaKind::CompareSwap : DmaKind::FetchAdd, DmaOwner::Responder, false};
+    const DmaOp op{&res.operands,
+                   r.psn,
+                   resources_.newest_number(),
+                   0,
+                   0,
+                   sizeof(uint64_t),
+                   1,
+                   swaps ? DmaKind::CompareSwap : DmaKind::FetchAdd,
+                   DmaOwner::Responder,
+                   false};
     res.mark = ctx_.dma.push(op, {r.segments.data(), 1});
     ctx_.count(Counter::rx_atomic_requests);
 }
@@ -118,6 +138,8 @@ void Responder::executed(const DmaOp& op, DmaStatus status, uint64_t original) {
     refuse(op.packet, wire::NakCode::RemoteOperationalError, blame, 0);
 }
 
-void Responder::placed(uint64_t psn, uint32_t msn) { acks_.advance({psn, msn}); }
+void Responder::placed(uint64_t psn, uint32_t msn) {
+    acks_.advance({psn, msn});
+}
 
 }  // namespace rocemu::transport

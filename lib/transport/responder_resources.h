@@ -12,11 +12,11 @@
 namespace rocemu::transport {
 
 struct Resource {
-    uint64_t first = 0;   // extended PSN of the request and of its first response packet
-    uint64_t end = 0;     // one past the last response packet
-    uint64_t start = 0;   // where the running answer began (a repeated READ may ask for the rest only)
-    uint64_t next = 0;    // next response packet to send; end: answered
-    uint64_t mark = 0;    // placements that must have succeeded before the answer leaves
+    uint64_t first = 0;  // extended PSN of the request and of its first response packet
+    uint64_t end = 0;    // one past the last response packet
+    uint64_t start = 0;  // where the running answer began (a repeated READ may ask for the rest only)
+    uint64_t next = 0;   // next response packet to send; end: answered
+    uint64_t mark = 0;   // placements that must have succeeded before the answer leaves
     uint64_t addr = 0;
     uint64_t original = 0;  // atomic: the value found
     AtomicOperands operands;

@@ -10,7 +10,9 @@
 namespace rocemu::transport {
 
 namespace {
-constexpr uint8_t opcode_of(wire::Opcode op) { return static_cast<uint8_t>(op); }
+constexpr uint8_t opcode_of(wire::Opcode op) {
+    return static_cast<uint8_t>(op);
+}
 }  // namespace
 
 bool Responder::poll_transmit(TxBudget& budget, TxBatch& batch) {
@@ -42,8 +44,7 @@ bool Responder::send_answer(Resource& r, TxBudget& budget, TxBatch& batch) {
         const uint32_t payload = r.atomic ? 0 : payload_at(r.length, ctx_.mtu, r.next - r.first);
         if (batch.full() || batch.segments.room() == 0 || budget.exhausted(payload)) return false;
         if (r.atomic) {
-            TxPacket& p =
-                add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAtomicAcknowledge), psn_of(r.next), 0);
+            TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAtomicAcknowledge), psn_of(r.next), 0);
             p.syndrome = wire::Aeth::ack(0).syndrome;
             p.msn = r.msn;
             p.compare_add = r.original;
@@ -70,8 +71,8 @@ bool Responder::send_read_packet(Resource& r, uint32_t payload, TxBatch& batch) 
     const bool first = r.next == r.start;
     const bool last = r.next + 1 == r.end;
     using enum wire::Opcode;
-    const wire::Opcode op = first ? (last ? RcReadResponseOnly : RcReadResponseFirst)
-                                  : (last ? RcReadResponseLast : RcReadResponseMiddle);
+    const wire::Opcode op =
+        first ? (last ? RcReadResponseOnly : RcReadResponseFirst) : (last ? RcReadResponseLast : RcReadResponseMiddle);
     TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(op), psn_of(r.next), payload);
     p.syndrome = wire::Aeth::ack(0).syndrome;
     p.msn = r.msn;

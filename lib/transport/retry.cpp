@@ -38,7 +38,9 @@ Duration Retry::timeout() const {
     return t + t / 2;
 }
 
-Instant Retry::timer_from(Instant now) const { return attr_.timeout == 0 ? kNever : now + timeout(); }
+Instant Retry::timer_from(Instant now) const {
+    return attr_.timeout == 0 ? kNever : now + timeout();
+}
 
 void Retry::packet_sent(Instant now, const SentPacket& p) {
     if (ack_deadline_ == kNever) ack_deadline_ = timer_from(now);
@@ -46,7 +48,9 @@ void Retry::packet_sent(Instant now, const SentPacket& p) {
         resent_at_ = now;
         resent_high_ = p.high;
     }
-    if (p.ack_req && !p.again && !round_) rtt_.sent(p.psn, now);
+    // Any packet will do: one that asks for an ACK follows in the same burst, and under loss it is often a NAK that
+    // answers.
+    if (!p.again) rtt_.sent(p.psn, now);
     prober_.sent(now);
 }
 
@@ -60,8 +64,8 @@ void Retry::progress(Instant now, uint64_t una, bool outstanding) {
     ack_deadline_ = outstanding ? timer_from(now) : kNever;
 }
 
-// Several NAKs or responses tell of one loss. A second cause counts only after the oldest packet has been sent again and
-// an answer to it could have come back.
+// Several NAKs or responses tell of one loss. A second cause counts only after the oldest packet has been sent again
+// and an answer to it could have come back.
 bool Retry::same_round(Instant now) const {
     return round_ && (resent_at_ == kNever || now < resent_at_ + rtt_.min() / 2);
 }
@@ -76,8 +80,8 @@ RetryVerdict Retry::begin_round(Instant now, uint64_t gap) {
 }
 
 // IBTA 9.9.2.1.1: timeouts, sequence NAKs and implied NAKs share one counter, refilled by progress.
-// DEVIATION: of the rounds that start within one timeout without progress only the first is paid for. A peer that NAKs is
-// alive; under heavy loss several rounds in one round-trip time must not end the connection.
+// DEVIATION: of the rounds that start within one timeout without progress only the first is paid for. A peer that NAKs
+// is alive; under heavy loss several rounds in one round-trip time must not end the connection.
 RetryVerdict Retry::spend(Instant now) {
     const Duration period = attr_.timeout == 0 ? kSecond : timeout();
     if (spent_at_ != kNever && now < spent_at_ + period) return RetryVerdict::GoBack;
@@ -109,8 +113,8 @@ RetryVerdict Retry::on_implied_nak(Instant now, uint64_t psn, bool data) {
 }
 
 RetryVerdict Retry::on_rnr_nak(Instant now, uint8_t timer_code) {
-    // However soon it comes, it says that the peer has dropped what was sent: ignored, it would cost the ACK timer. Round
-    // trips measured while placements were slow say nothing about how fast a NAK can be.
+    // However soon it comes, it says that the peer has dropped what was sent: ignored, it would cost the ACK timer.
+    // Round trips measured while placements were slow say nothing about how fast a NAK can be.
     if (rnr_waits_) return RetryVerdict::Ignore;
     // rnr_retry n: the NAK number n + 1 for one packet is an error; 7 never is.
     if (attr_.rnr_retry != kRnrForEver && rnr_left_-- == 0) return RetryVerdict::Exhausted;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Retry: when the requester must go back and when it must give up. Holds the ACK timer, the RNR wait, both retry
-// counters, the probes and the rule that one loss starts one retry round. Times only; moving the cursor is the caller's.
-// Read IBTA volume 1, 9.7.6.1.3 (local ACK timeout), 9.7.5.2.8 (RNR), 9.9.2.1 (retry counters), 11.2.5.2.
+// counters, the probes and the rule that one loss starts one retry round. Times only; moving the cursor is the
+// caller's. Read IBTA volume 1, 9.7.6.1.3 (local ACK timeout), 9.7.5.2.8 (RNR), 9.9.2.1 (retry counters), 11.2.5.2.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,6 @@ enum class RetryVerdict : uint8_t {
 struct SentPacket {
     uint64_t psn;   // extended
     uint64_t high;  // the next PSN never sent
-    bool ack_req;
     bool again;     // not its first transmission
     bool oldest;    // the oldest unacknowledged packet
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RttEstimator: round-trip times of one QP, measured from packets that asked for an acknowledgement and were sent once
-// (an answer to a packet sent twice measures nothing: Karn). Smoothing as in RFC 6298.
+// RttEstimator: round-trip times of one QP, measured from packets that were sent once (an answer to a packet sent twice
+// measures nothing: Karn). Smoothing as in RFC 6298.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace rocemu::transport {
 class RttEstimator {
   public:
     void reset() { *this = RttEstimator{}; }
-    // An extended PSN that asks for an ACK, for the first time.
+    // A packet (extended PSN) is sent for the first time.
     void sent(uint64_t psn, Instant now) {
         if (sampling_) return;
         sampling_ = true;

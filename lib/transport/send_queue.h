@@ -6,7 +6,8 @@
 //   head <= una_seq <= cur_seq <= started_seq <= tail      WQE numbers
 //   una <= cur <= high                                      extended PSNs
 //   una: oldest PSN not acknowledged; cur: next to send; high: next never sent. cur < high: going back.
-//   acked: everything below was executed by the peer; una stays behind it where the data of a READ or atomic is missing.
+//   acked: everything below was executed by the peer; una stays behind it where the data of a READ or atomic is
+//   missing.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +23,11 @@ namespace rocemu::transport {
 
 struct SendEntry {
     SendWqe wqe;
-    uint64_t first = 0;          // extended PSN of the first packet; valid when started
-    uint64_t end = 0;            // one past the last
-    uint64_t first_request = 0;  // number of its first request packet, for the window
-    uint64_t dma_mark = 0;       // READ, atomic: complete when this much is placed
-    uint64_t atomic_result = 0;  // the source of its placement
+    uint64_t first = 0;                        // extended PSN of the first packet; valid when started
+    uint64_t end = 0;                          // one past the last
+    uint64_t first_request = 0;                // number of its first request packet, for the window
+    uint64_t dma_mark = 0;                     // READ, atomic: complete when this much is placed
+    uint64_t atomic_result = 0;                // the source of its placement
     WcStatus local_error = WcStatus::Success;  // stops the requester here; becomes the completion when its turn comes
 
     // Answered by data: a plain ACK does not complete it.

@@ -13,12 +13,12 @@ namespace rocemu::transport {
 
 struct SendWqe {
     uint64_t wr_id = 0;
-    uint32_t index = 0;       // free-running SQ index, echoed in the completion so that the provider frees slots
+    uint32_t index = 0;  // free-running SQ index, echoed in the completion so that the provider frees slots
     WrOpcode opcode = WrOpcode::Send;
-    uint8_t flags = 0;        // send_flags
+    uint8_t flags = 0;  // send_flags
     uint8_t num_sge = 0;
-    uint32_t length = 0;      // bytes of the whole message, the sum of its SGEs (at most 2^31, checked by the engine)
-    uint32_t imm_data = 0;    // as it goes on the wire, network order kept as four raw bytes; or the rkey to invalidate
+    uint32_t length = 0;    // bytes of the whole message, the sum of its SGEs (at most 2^31, checked by the engine)
+    uint32_t imm_data = 0;  // as it goes on the wire, network order kept as four raw bytes; or the rkey to invalidate
     uint64_t remote_addr = 0;
     uint32_t rkey = 0;
     uint64_t compare_add = 0;

@@ -14,7 +14,8 @@ using namespace transport;
 
 namespace {
 uint64_t sum_of(const std::vector<Sge>& sges) {
-    return std::accumulate(sges.begin(), sges.end(), uint64_t{0}, [](uint64_t n, const Sge& s) { return n + s.length; });
+    return std::accumulate(sges.begin(), sges.end(), uint64_t{0},
+                           [](uint64_t n, const Sge& s) { return n + s.length; });
 }
 }  // namespace
 
@@ -57,7 +58,8 @@ void Endpoint::connect(const QpAttr& given) {
     const auto step = [&](QpState to, uint32_t mask) {
         attr.state = to;
         const char* bad = "";
-        if (qp.modify(attr, mask | kState, Instant{0}, &bad) != 0) throw std::runtime_error(std::string("modify: ") + bad);
+        if (qp.modify(attr, mask | kState, Instant{0}, &bad) != 0)
+            throw std::runtime_error(std::string("modify: ") + bad);
     };
     step(QpState::Init, kPkeyIndex | kPort | kAccessFlags);
     step(QpState::Rtr, kAv | kPathMtu | kDestQpn | kRqPsn | kMaxDestRdAtomic | kMinRnrTimer);
@@ -204,7 +206,8 @@ void Endpoint::complete() {
         for (uint32_t i = 0; i < completions_.count; ++i) {
             const Completion& c = completions_.items[i];
             uint64_t& done = c.is_recv ? receives_done : sends_done;
-            if (c.wr_id != done || c.index != static_cast<uint32_t>(done)) violations.emplace_back("completion out of order");
+            if (c.wr_id != done || c.index != static_cast<uint32_t>(done))
+                violations.emplace_back("completion out of order");
             ++done;
             if (on_completion) on_completion(c);
             if (c.visible) (c.is_recv ? receives : sends).push_back(c);
@@ -229,6 +232,8 @@ void Endpoint::timers(Instant now) {
     if (qp.next_deadline() <= now) qp.handle_timeout(now);
 }
 
-Instant Endpoint::next_event() const { return std::min(qp.next_deadline(), memory.next_due()); }
+Instant Endpoint::next_event() const {
+    return std::min(qp.next_deadline(), memory.next_due());
+}
 
 }  // namespace rocemu::sim

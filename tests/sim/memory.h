@@ -72,8 +72,10 @@ class Memory {
             std::byte* p = at(job.segments.at(0).va);
             std::memcpy(&original, p, sizeof original);
             uint64_t v = original;
-            if (job.request.kind == transport::DmaKind::FetchAdd) v += job.request.compare_add;
-            else if (v == job.request.compare_add) v = job.request.swap;
+            if (job.request.kind == transport::DmaKind::FetchAdd)
+                v += job.request.compare_add;
+            else if (v == job.request.compare_add)
+                v = job.request.swap;
             std::memcpy(p, &v, sizeof v);
             return true;
         }

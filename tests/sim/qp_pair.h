@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// QpPair: two connected endpoints, a link in each direction, and virtual time that jumps to the next thing that happens.
+// QpPair: two connected endpoints, a link in each direction, and virtual time that jumps to the next thing that
+// happens.
 #pragma once
 
 #include <functional>

@@ -37,7 +37,8 @@ TEST_CASE("every operation, MTU and size around the segment borders", "[sim][rc]
         QpPair pair(o);
         Traffic t(pair, WorkloadOptions{});
         for (const WrOpcode op : WorkloadOptions{}.operations)
-            for (const uint32_t n : {0u, 1u, 2u, 3u, 4u, 5u, bytes - 1, bytes, bytes + 1, 2 * bytes, 3 * bytes - 1, 7 * bytes + 3}) {
+            for (const uint32_t n :
+                 {0u, 1u, 2u, 3u, 4u, 5u, bytes - 1, bytes, bytes + 1, 2 * bytes, 3 * bytes - 1, 7 * bytes + 3}) {
                 t.forward.post(op, n);
                 t.backward.post(op, n);
             }

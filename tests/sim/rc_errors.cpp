@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Errors and lifetime between two real QPs: the statuses both sides see, flushes, ERR and RESET in the middle of traffic,
-// slow receivers. IBTA volume 1, 9.9, 10.3.1.
+// Errors and lifetime between two real QPs: the statuses both sides see, flushes, ERR and RESET in the middle of
+// traffic, slow receivers. IBTA volume 1, 9.9, 10.3.1.
 #include <catch2/catch.hpp>
 
 #include "tests/sim/workload.h"
@@ -11,7 +11,9 @@ using stats::Counter;
 
 namespace {
 
-std::vector<Sge> at(uint64_t offset, uint32_t bytes, uint32_t key = kKey) { return {{kMemoryBase + offset, bytes, key}}; }
+std::vector<Sge> at(uint64_t offset, uint32_t bytes, uint32_t key = kKey) {
+    return {{kMemoryBase + offset, bytes, key}};
+}
 constexpr uint64_t kRemote = kMemoryBase + 0x100000;
 
 // The statuses of all completions, oldest first.
@@ -32,10 +34,18 @@ TEST_CASE("a refused request: both sides see why, in order", "[sim][rc][case8][9
     Statuses want_a{Success, RemAccessErr, WrFlushErr};
     Statuses want_b{Success};
     std::vector<AsyncEvent> want_events{AsyncEvent::QpAccessErr};
-    SECTION("WRITE, bad rkey, no receive posted") { p.a.send(WrOpcode::RdmaWrite, at(0, 5000), kRemote, 0x999); }
-    SECTION("READ, bad rkey, no receive posted") { p.a.send(WrOpcode::RdmaRead, at(0, 5000), kRemote, 0x999); }
-    SECTION("FETCH_ADD, bad rkey, no receive posted") { p.a.send(WrOpcode::AtomicFetchAndAdd, at(0, 8), kRemote, 0x999); }
-    SECTION("WRITE past the end") { p.a.send(WrOpcode::RdmaWrite, at(0, 5000), kMemoryBase + (4 << 20) - 4999); }
+    SECTION("WRITE, bad rkey, no receive posted") {
+        p.a.send(WrOpcode::RdmaWrite, at(0, 5000), kRemote, 0x999);
+    }
+    SECTION("READ, bad rkey, no receive posted") {
+        p.a.send(WrOpcode::RdmaRead, at(0, 5000), kRemote, 0x999);
+    }
+    SECTION("FETCH_ADD, bad rkey, no receive posted") {
+        p.a.send(WrOpcode::AtomicFetchAndAdd, at(0, 8), kRemote, 0x999);
+    }
+    SECTION("WRITE past the end") {
+        p.a.send(WrOpcode::RdmaWrite, at(0, 5000), kMemoryBase + (4 << 20) - 4999);
+    }
     SECTION("a SEND longer than its receive") {
         p.b.receive(at(0, 4999));
         p.b.receive(at(0, 100));
@@ -80,7 +90,8 @@ TEST_CASE("a NAK that is lost: the peer gives up by its timer, the responder sta
     CHECK(p.ba.counts.sent == 1);
 }
 
-TEST_CASE("slow receivers: every rnr_retry below 7 gives up, 7 waits; the storm is bounded", "[sim][rc][case15][case16]") {
+TEST_CASE("slow receivers: every rnr_retry below 7 gives up, 7 waits; the storm is bounded",
+          "[sim][rc][case15][case16]") {
     for (const uint8_t n : {0, 2, 7}) {
         PairOptions o;
         o.attr.rnr_retry = n;
@@ -106,7 +117,8 @@ TEST_CASE("slow receivers: every rnr_retry below 7 gives up, 7 waits; the storm 
     }
 }
 
-TEST_CASE("a SEND that arrives while the QP goes to ERR completes its receive exactly once", "[sim][rc][case14][10.8.6]") {
+TEST_CASE("a SEND that arrives while the QP goes to ERR completes its receive exactly once",
+          "[sim][rc][case14][10.8.6]") {
     uint64_t succeeded = 0, flushed = 0;
     for (uint64_t seed = 1; seed <= 10'000; ++seed) {
         PairOptions o;

@@ -104,7 +104,10 @@ TEST_CASE("2 GiB at path MTU 256", "[sim][rc][C9-6][9.7.1]") {
         b.post_recv(receive, {&sge, 1});
         b.post_recv(receive, {&sge, 1});
         Shortcut there, back;
-        while (turn(a, b, there, pair.now) | turn(b, a, back, pair.now)) {}
+        for (bool moved = true; moved;) {
+            moved = turn(a, b, there, pair.now);
+            moved |= turn(b, a, back, pair.now);
+        }
         CompletionBatch done;
         a.poll_completions(done);
         REQUIRE(done.count == 2);

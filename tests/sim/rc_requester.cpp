@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The requester and completer against a hand-made peer: timers, retry counters, RNR, NAKs, rounds, READ continuation,
-// windows, fences, SQD. IBTA volume 1, 9.7.5.2, 9.7.6, 9.7.7, 9.9.2.
+// The requester and completer against a hand-made peer: NAKs, READ continuation, windows, fences, SQD, local errors.
+// IBTA volume 1, 9.7.5.2, 9.7.6, 9.7.7, 9.9.2. Timers and retries: rc_retry.cpp.
 #include <catch2/catch.hpp>
 
 #include "tests/sim/probe.h"
@@ -32,129 +32,12 @@ Packets read_response(Probe& p, wire::Opcode op, uint32_t psn, uint32_t bytes) {
     return p.inject(op, psn, ext, bytes);
 }
 
-// Lets time run in small steps until the endpoint sends, or `limit` is over; returns what it sent.
-Packets until_sent(Probe& p, Duration limit) {
-    const Instant end = p.now + limit;
-    while (p.now < end) {
-        p.now = std::min(end, std::max(p.e.next_event(), p.now + 1));
-        if (p.e.next_event() == kNever) return p.poll();
-        if (Packets out = p.poll(); !out.empty()) return out;
-        if (p.e.qp.state() == QpState::Err) return {};
-    }
-    return {};
-}
-
 }  // namespace
-
-TEST_CASE("RETRY_EXC_ERR after 1 + retry_cnt transmissions, each wait within 1 to 4 times the formula", "[sim][requester][case18][9.7.6.1.3][9.9.2.1.1]") {
-    for (const uint8_t timeout : {8, 10, 14, 16})
-        for (const uint8_t retries : {0, 1, 3, 7}) {
-            PairOptions o;
-            o.attr.timeout = timeout;
-            o.attr.retry_cnt = retries;
-            Probe p(o);
-            p.e.send(WrOpcode::Send, local(10));
-            const Duration t = Duration{4096} << timeout;
-            CHECK(p.poll().size() == 1);
-            uint32_t sent = 1;
-            Instant last = p.now;
-            for (;;) {
-                const Packets out = until_sent(p, 5 * t);
-                const Duration waited = p.now - last;
-                CHECK(waited >= t);
-                CHECK(waited <= 4 * t);
-                last = p.now;
-                if (out.empty()) break;
-                REQUIRE(out.size() == 1);
-                CHECK(out[0].psn() == kPsn);
-                CHECK(out[0].view.bth.ack_req);
-                ++sent;
-            }
-            CHECK(sent == 1u + retries);
-            REQUIRE(p.e.sends.size() == 1);
-            CHECK(p.e.sends[0].status == WcStatus::RetryExcErr);
-            CHECK(p.e.qp.state() == QpState::Err);
-            CHECK(p.e.count(Counter::req_transport_retries_exceeded) == 1);
-            CHECK(p.e.qp.next_deadline() == kNever);
-        }
-}
-
-TEST_CASE("timeout 0 never expires", "[sim][requester][case18][9.7.6.1.3]") {
-    PairOptions o;
-    o.attr.timeout = 0;
-    Probe p(o);
-    p.e.send(WrOpcode::Send, local(10));
-    p.poll();
-    CHECK(p.e.qp.next_deadline() == kNever);
-}
-
-TEST_CASE("rnr_retry: n allows n retries, 7 is for ever", "[sim][requester][case15][9.9.2.1.1]") {
-    for (const uint8_t n : {0, 1, 3, 6, 7}) {
-        PairOptions o;
-        o.attr.rnr_retry = n;
-        Probe p(o);
-        p.e.send(WrOpcode::Send, local(10));
-        p.poll();
-        int naks = 0;
-        while (p.e.qp.state() == QpState::Rts && naks < 20) {
-            ++naks;
-            CHECK(p.answer(kPsn, kRnr1).empty());
-            if (p.e.qp.state() != QpState::Rts) break;
-            // Nothing is on the wire during the delay, new work neither.
-            p.e.send(WrOpcode::Send, local(10));
-            CHECK(p.poll().empty());
-            const Instant nak_at = p.now;
-            const Packets out = until_sent(p, kMillisecond);
-            CHECK(p.now - nak_at >= 10 * kMicrosecond);
-            REQUIRE(!out.empty());
-            CHECK(out[0].psn() == kPsn);
-        }
-        if (n == 7) {
-            CHECK(p.e.qp.state() == QpState::Rts);
-        } else {
-            CHECK(naks == n + 1);
-            CHECK(p.e.sends.at(0).status == WcStatus::RnrRetryExcErr);
-            CHECK(p.e.sends.back().status == (p.e.sends.size() == 1 ? WcStatus::RnrRetryExcErr : WcStatus::WrFlushErr));
-        }
-    }
-}
-
-TEST_CASE("RNR waits as the table says, never shorter", "[sim][requester][9.7.5.2.8]") {
-    for (uint8_t code = 0; code < 32; ++code) {
-        PairOptions o;
-        o.attr.timeout = 0;
-        Probe p(o);
-        p.e.send(WrOpcode::Send, local(10));
-        p.poll();
-        p.answer(kPsn, static_cast<uint8_t>(0x20 | code));
-        const Instant start = p.now;
-        CHECK(until_sent(p, kSecond).size() == 1);
-        static constexpr uint32_t kTable[]{65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,    48,    64,    96,    128,   192,
-                                           256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192,  12288, 16384, 24576, 32768, 49152};
-        CHECK(p.now - start == Duration{kTable[code]} * 10'000);
-    }
-}
-
-TEST_CASE("several NAKs for one loss start one round", "[sim][requester][case17][9.9.2.1.1]") {
-    Probe p;
-    for (int i = 0; i < 8; ++i) p.e.send(WrOpcode::Send, local(10));
-    CHECK(p.poll().size() == 8);
-    p.wait(20 * kMicrosecond);
-    CHECK(p.answer(kPsn + 1, kAck).empty());  // a round trip is measured
-    CHECK(psns(p.answer(kPsn + 3, kNakSequence)).size() == 5);
-    p.wait(kMicrosecond);
-    CHECK(p.answer(kPsn + 3, kNakSequence).empty());
-    CHECK(p.answer(kPsn + 2, kAck).empty());
-    CHECK(p.e.count(Counter::retransmitted_packets) == 5);
-    // A round trip after the repetition the NAK is about the repetition.
-    p.wait(30 * kMicrosecond);
-    CHECK(p.answer(kPsn + 3, kNakSequence).size() == 5);
-    CHECK(p.e.count(Counter::packet_seq_err) == 3);
-}
 
 TEST_CASE("a NAK for a packet in the middle of a message resumes there", "[sim][requester]") {
     Probe p;
-    std::vector<Sge> sges{{kMemoryBase + 0x1000, 700, kKey}, {kMemoryBase + 0x2000, 5, kKey}, {kMemoryBase + 0x3000, 3000, kKey}};
+    std::vector<Sge> sges{
+        {kMemoryBase + 0x1000, 700, kKey}, {kMemoryBase + 0x2000, 5, kKey}, {kMemoryBase + 0x3000, 3000, kKey}};
     for (const Sge& s : sges)
         for (uint32_t i = 0; i < s.length; ++i) p.e.memory.at(s.addr)[i] = static_cast<std::byte>(s.addr / 0x1000 + i);
     p.e.send(WrOpcode::RdmaWrite, sges, kRemote);
@@ -164,7 +47,8 @@ TEST_CASE("a NAK for a packet in the middle of a message resumes there", "[sim][
     REQUIRE(again.size() == 2);
     for (int i = 0; i < 2; ++i) {
         CHECK(again[i].opcode() == first[i + 2].opcode());
-        CHECK(std::equal(again[i].view.payload.begin(), again[i].view.payload.end(), first[i + 2].view.payload.begin()));
+        CHECK(
+            std::equal(again[i].view.payload.begin(), again[i].view.payload.end(), first[i + 2].view.payload.begin()));
     }
     CHECK(p.answer(kPsn + 3, kAck).empty());
     CHECK(p.e.sends.size() == 1);
@@ -193,7 +77,8 @@ TEST_CASE("READ: a gap in the response asks for the rest only", "[sim][requester
     CHECK(p.e.count(Counter::implied_nak_seq_err) == 1);
 }
 
-TEST_CASE("an ACK behind an unanswered READ is an implied NAK; what it acknowledges is not sent again", "[sim][requester][9.7.5.1.2][9.7.5.2.4]") {
+TEST_CASE("an ACK behind an unanswered READ is an implied NAK; what it acknowledges is not sent again",
+          "[sim][requester][9.7.5.1.2][9.7.5.2.4]") {
     Probe p;
     p.e.send(WrOpcode::RdmaRead, local(100), kRemote);
     p.e.send(WrOpcode::Send, local(10));
@@ -212,8 +97,9 @@ TEST_CASE("responses that no responder may send", "[sim][requester][9.7.6.1.1][9
         wire::Opcode op;
         uint32_t psn, bytes;
     };
-    for (const Row& row : {Row{RcReadResponseOnly, kPsn, 1024}, Row{RcReadResponseFirst, kPsn, 1023}, Row{RcReadResponseLast, kPsn, 1024},
-                           Row{RcReadResponseFirst, kPsn, 0}, Row{RcAtomicAcknowledge, kPsn, 0}}) {
+    for (const Row& row :
+         {Row{RcReadResponseOnly, kPsn, 1024}, Row{RcReadResponseFirst, kPsn, 1023},
+          Row{RcReadResponseLast, kPsn, 1024}, Row{RcReadResponseFirst, kPsn, 0}, Row{RcAtomicAcknowledge, kPsn, 0}}) {
         Probe p;
         p.e.send(WrOpcode::RdmaRead, local(2000), kRemote);
         p.poll();
@@ -227,8 +113,10 @@ TEST_CASE("responses that no responder may send", "[sim][requester][9.7.6.1.1][9
     p.e.send(WrOpcode::Send, local(10));
     p.poll();
     for (const uint32_t psn : {kPsn + 1, kPsn + 100, kPsn - 1, kPsn - 1000, kPsn + 0x800000})
-        for (const uint8_t s : {kAck, kNakSequence, kRnr1, uint8_t{0x61}, uint8_t{0x62}}) CHECK(p.answer(psn & 0xFFFFFF, s).empty());
-    for (const uint8_t s : {0x40, 0x5f, 0x80, 0xff, 0x65, 0x7f}) CHECK(p.answer(kPsn, s).empty());  // reserved syndromes
+        for (const uint8_t s : {kAck, kNakSequence, kRnr1, uint8_t{0x61}, uint8_t{0x62}})
+            CHECK(p.answer(psn & 0xFFFFFF, s).empty());
+    for (const uint8_t s : {0x40, 0x5f, 0x80, 0xff, 0x65, 0x7f})
+        CHECK(p.answer(kPsn, s).empty());  // reserved syndromes
     CHECK(p.e.qp.state() == QpState::Rts);
     CHECK(p.e.sends.empty());
     p.answer(kPsn, kAck);
@@ -240,8 +128,8 @@ TEST_CASE("NAK codes become completion statuses, in order, and flush the rest", 
         uint8_t syndrome;
         WcStatus status;
     };
-    for (const Row& row : {Row{0x61, WcStatus::RemInvReqErr}, Row{0x62, WcStatus::RemAccessErr}, Row{0x63, WcStatus::RemOpErr},
-                           Row{0x64, WcStatus::RemInvRdReqErr}}) {
+    for (const Row& row : {Row{0x61, WcStatus::RemInvReqErr}, Row{0x62, WcStatus::RemAccessErr},
+                           Row{0x63, WcStatus::RemOpErr}, Row{0x64, WcStatus::RemInvRdReqErr}}) {
         Probe p;
         for (int i = 0; i < 4; ++i) p.e.send(WrOpcode::Send, local(10), 0, 0, 0);  // unsignaled
         p.e.receive(local(10));
@@ -268,10 +156,18 @@ TEST_CASE("local errors complete in their turn", "[sim][requester][case22][10.8.
     Probe p;
     p.e.send(WrOpcode::Send, local(10));
     WcStatus want = WcStatus::LocProtErr;
-    SECTION("bad lkey, SEND") { p.e.send(WrOpcode::Send, local(10, 0, 0x999)); }
-    SECTION("bad lkey, READ") { p.e.send(WrOpcode::RdmaRead, local(10, 0, 0x999), kRemote); }
-    SECTION("bad lkey, FETCH_ADD") { p.e.send(WrOpcode::AtomicFetchAndAdd, local(8, 0, 0x999), kRemote); }
-    SECTION("beyond the region, in the third packet") { p.e.send(WrOpcode::RdmaWrite, local(4000, (4 << 20) - 2500), kRemote); }
+    SECTION("bad lkey, SEND") {
+        p.e.send(WrOpcode::Send, local(10, 0, 0x999));
+    }
+    SECTION("bad lkey, READ") {
+        p.e.send(WrOpcode::RdmaRead, local(10, 0, 0x999), kRemote);
+    }
+    SECTION("bad lkey, FETCH_ADD") {
+        p.e.send(WrOpcode::AtomicFetchAndAdd, local(8, 0, 0x999), kRemote);
+    }
+    SECTION("beyond the region, in the third packet") {
+        p.e.send(WrOpcode::RdmaWrite, local(4000, (4 << 20) - 2500), kRemote);
+    }
     SECTION("the gather fails") {
         p.e.memory.fault_from = kMemoryBase + 0x5000 + 1500;
         p.e.memory.fault_to = p.e.memory.fault_from + 1;
@@ -322,7 +218,8 @@ TEST_CASE("READ data that cannot be placed", "[sim][requester]") {
     CHECK(p.e.sends[1].status == WcStatus::WrFlushErr);
 }
 
-TEST_CASE("the window: never more request packets than allowed; the last one asks for an ACK", "[sim][requester][9.7.1]") {
+TEST_CASE("the window: never more request packets than allowed; the last one asks for an ACK",
+          "[sim][requester][9.7.1]") {
     PairOptions o;
     o.config.window_packets = 8;
     Probe p(o);
@@ -335,7 +232,8 @@ TEST_CASE("the window: never more request packets than allowed; the last one ask
     CHECK(out.back().view.bth.ack_req);
 }
 
-TEST_CASE("max_rd_atomic limits READs and atomics outstanding; 0 is legal and allows none", "[sim][requester][case27]") {
+TEST_CASE("max_rd_atomic limits READs and atomics outstanding; 0 is legal and allows none",
+          "[sim][requester][case27]") {
     PairOptions o;
     o.attr.max_rd_atomic = 2;
     Probe p(o);
@@ -396,60 +294,6 @@ TEST_CASE("inline payload comes from mapped memory, keys are not looked at", "[s
     REQUIRE(out.size() == 3);
     CHECK(out[2].view.payload.size() == 3000 - 2048);
     CHECK(out[2].view.payload[0] == std::byte{0x5a});
-}
-
-namespace {
-// Measures a round trip of 20 us, then sends `n` messages that nobody answers.
-void measured_then_silent(Probe& p, int n) {
-    p.e.send(WrOpcode::Send, local(10));
-    p.poll();
-    p.wait(20 * kMicrosecond);
-    p.answer(kPsn, kAck);
-    for (int i = 0; i < n; ++i) p.e.send(WrOpcode::Send, local(10));
-    CHECK(p.poll().size() == static_cast<size_t>(n));
-}
-}  // namespace
-
-TEST_CASE("silence is probed long before the timer, three times, without paying a retry", "[sim][requester]") {
-    PairOptions o;
-    o.attr.timeout = 14;
-    o.attr.retry_cnt = 0;
-    Probe p(o);
-    measured_then_silent(p, 5);
-    const Instant start = p.now;
-    for (int i = 0; i < 3; ++i) {
-        const Packets out = until_sent(p, kSecond);
-        REQUIRE(out.size() == 1);
-        CHECK(out[0].psn() == kPsn + 1);
-        CHECK(out[0].view.bth.ack_req);
-    }
-    CHECK(p.now - start < 10 * kMillisecond);
-    CHECK(p.e.count(Counter::local_ack_timeout_err) == 0);
-    // The peer is dead: the timer says so, as if there had been no probe.
-    CHECK(until_sent(p, kSecond).empty());
-    CHECK(p.now - start >= Duration{4096} << 14);
-    CHECK(p.now - start <= Duration{4096} << 16);
-    CHECK(p.e.sends.at(1).status == WcStatus::RetryExcErr);
-}
-
-TEST_CASE("a lost tail: two probes, then the rest at once", "[sim][requester]") {
-    Probe p;
-    measured_then_silent(p, 6);
-    CHECK(psns(until_sent(p, kSecond)) == std::vector<uint32_t>{kPsn + 1});
-    CHECK(p.answer(kPsn + 1, kAck).empty());
-    CHECK(psns(until_sent(p, kSecond)) == std::vector<uint32_t>{kPsn + 2});
-    CHECK(p.answer(kPsn + 2, kAck).size() == 4);
-    p.answer(kPsn + 6, kAck);
-    CHECK(p.e.sends.size() == 7);
-    CHECK(p.e.qp.next_deadline() == kNever);
-}
-
-TEST_CASE("a lost ACK: the probe brings it back", "[sim][requester]") {
-    Probe p;
-    measured_then_silent(p, 6);
-    CHECK(until_sent(p, kSecond).size() == 1);
-    CHECK(p.answer(kPsn + 6, kAck).empty());
-    CHECK(p.e.sends.size() == 7);
 }
 
 TEST_CASE("a gather that fails after a reset means nothing to the next connection", "[sim][requester]") {

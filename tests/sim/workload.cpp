@@ -16,8 +16,12 @@ std::byte pattern_byte(uint64_t pattern, uint64_t i) {
 bool takes_receive(WrOpcode op) {
     return op == WrOpcode::Send || op == WrOpcode::SendWithImm || op == WrOpcode::RdmaWriteWithImm;
 }
-bool is_send(WrOpcode op) { return op == WrOpcode::Send || op == WrOpcode::SendWithImm; }
-bool is_atomic(WrOpcode op) { return op == WrOpcode::AtomicFetchAndAdd || op == WrOpcode::AtomicCmpAndSwp; }
+bool is_send(WrOpcode op) {
+    return op == WrOpcode::Send || op == WrOpcode::SendWithImm;
+}
+bool is_atomic(WrOpcode op) {
+    return op == WrOpcode::AtomicFetchAndAdd || op == WrOpcode::AtomicCmpAndSwp;
+}
 }  // namespace
 
 Workload::Workload(Endpoint& from, Endpoint& to, const WorkloadOptions& options)
@@ -66,9 +70,15 @@ bool Workload::post() {
     const WrOpcode op = options_.operations[random_.below(options_.operations.size())];
     uint32_t bytes = 0;
     switch (random_.below(4)) {
-        case 0: bytes = static_cast<uint32_t>(random_.below(5)); break;
-        case 1: bytes = static_cast<uint32_t>(random_.below(300)); break;
-        default: bytes = static_cast<uint32_t>(random_.below(options_.max_bytes + 1)); break;
+        case 0:
+            bytes = static_cast<uint32_t>(random_.below(5));
+            break;
+        case 1:
+            bytes = static_cast<uint32_t>(random_.below(300));
+            break;
+        default:
+            bytes = static_cast<uint32_t>(random_.below(options_.max_bytes + 1));
+            break;
     }
     return post(op, bytes);
 }
@@ -132,7 +142,8 @@ void Workload::fail(const char* what, size_t index) {
 void Workload::on_send(const Completion& c) {
     const size_t i = completed_++;
     const Message& m = messages_.at(i);
-    if (c.status != WcStatus::Success) return fail(("send status " + std::to_string(static_cast<int>(c.status))).c_str(), i);
+    if (c.status != WcStatus::Success)
+        return fail(("send status " + std::to_string(static_cast<int>(c.status))).c_str(), i);
     if (c.visible != m.signaled) fail("visibility", i);
     if (m.op == WrOpcode::RdmaRead && !holds(from_, m.local, m.bytes, m.pattern)) fail("READ data", i);
     // An ACK promises that the data is in place.
@@ -149,7 +160,8 @@ void Workload::on_send(const Completion& c) {
 void Workload::on_receive(const Completion& c) {
     const size_t i = receives_.at(received_++);
     const Message& m = messages_[i];
-    if (c.status != WcStatus::Success) return fail(("receive status " + std::to_string(static_cast<int>(c.status))).c_str(), i);
+    if (c.status != WcStatus::Success)
+        return fail(("receive status " + std::to_string(static_cast<int>(c.status))).c_str(), i);
     if (c.byte_len != m.bytes) fail("byte_len", i);
     const bool write = m.op == WrOpcode::RdmaWriteWithImm;
     if (c.opcode != (write ? WcOpcode::RecvRdmaWithImm : WcOpcode::Recv)) fail("receive opcode", i);

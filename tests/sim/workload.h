@@ -12,9 +12,9 @@ namespace rocemu::sim {
 
 struct WorkloadOptions {
     uint64_t seed = 1;
-    std::vector<WrOpcode> operations{WrOpcode::Send, WrOpcode::SendWithImm, WrOpcode::RdmaWrite,
-                                     WrOpcode::RdmaWriteWithImm, WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd,
-                                     WrOpcode::AtomicCmpAndSwp};
+    std::vector<WrOpcode> operations{
+        WrOpcode::Send,     WrOpcode::SendWithImm,       WrOpcode::RdmaWrite,      WrOpcode::RdmaWriteWithImm,
+        WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd, WrOpcode::AtomicCmpAndSwp};
     uint32_t max_bytes = 20'000;
     uint32_t max_sges = 4;
     double unsignaled = 0.3;
@@ -30,7 +30,8 @@ class Workload {
     bool post();
     bool post(WrOpcode op, uint32_t bytes);
     void post_many(int n) {
-        for (int i = 0; i < n && post(); ++i) {}
+        for (int i = 0; i < n && post(); ++i) {
+        }
     }
     [[nodiscard]] bool done() const { return completed_ == messages_.size() && received_ == receives_.size(); }
     [[nodiscard]] size_t posted() const { return messages_.size(); }
@@ -64,7 +65,7 @@ class Workload {
     std::vector<size_t> receives_;  // message number of each receive
     size_t completed_ = 0, received_ = 0;
     uint64_t from_next_, to_next_, from_end_, to_end_;
-    uint64_t counter_va_;        // atomics work on it
+    uint64_t counter_va_;         // atomics work on it
     uint64_t counter_value_ = 0;  // what it will be when all atomics posted so far have run
 };
 
@@ -72,9 +73,7 @@ class Workload {
 struct Traffic {
     Traffic(QpPair& pair, const WorkloadOptions& options);
     [[nodiscard]] bool done() const { return forward.done() && backward.done(); }
-    [[nodiscard]] bool clean() const {
-        return forward.errors.empty() && backward.errors.empty() && pair.healthy();
-    }
+    [[nodiscard]] bool clean() const { return forward.errors.empty() && backward.errors.empty() && pair.healthy(); }
     [[nodiscard]] std::string first_error() const;
 
     QpPair& pair;

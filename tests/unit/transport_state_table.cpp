@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// modify_qp: every pair of states and every attribute of every QP type: missing, foreign, invalid. A refused call changes
-// nothing and names the attribute. IBTA volume 1, 10.3.1; ibv_modify_qp(3).
+// modify_qp: every pair of states and every attribute of every QP type: missing, foreign, invalid. A refused call
+// changes nothing and names the attribute. IBTA volume 1, 10.3.1; ibv_modify_qp(3).
 #include <catch2/catch.hpp>
-
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -77,7 +76,8 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("each transition of each type: all required and optional attributes, then one missing, then one foreign", "[unit][transport][case26]") {
+TEST_CASE("each transition of each type: all required and optional attributes, then one missing, then one foreign",
+          "[unit][transport][case26]") {
     int transitions = 0;
     for (const QpType type : kTypes)
         for (const QpState from : kStates)
@@ -98,8 +98,10 @@ TEST_CASE("each transition of each type: all required and optional attributes, t
                 for (uint32_t bit = 1; bit != 0 && bit <= kRateLimit; bit <<= 1) {
                     if (bit == kState) continue;
                     const bool allowed = (t->required | optional) & bit;
-                    if (!allowed) CHECK(check_modify(type, from, attr, kState | t->required | bit, kLimits, &bad) == EINVAL);
-                    if (t->required & bit) CHECK(check_modify(type, from, attr, (kState | t->required) & ~bit, kLimits, &bad) == EINVAL);
+                    if (!allowed)
+                        CHECK(check_modify(type, from, attr, kState | t->required | bit, kLimits, &bad) == EINVAL);
+                    if (t->required & bit)
+                        CHECK(check_modify(type, from, attr, (kState | t->required) & ~bit, kLimits, &bad) == EINVAL);
                 }
             }
     // RC 9, UC 10, UD 10, raw 9, XRC 9 + 9, and 12 for each type.

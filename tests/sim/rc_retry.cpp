@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// When the requester goes back and when it gives up: ACK timer, RNR, retry counters, rounds, probes.
+// IBTA volume 1, 9.7.5.2.8, 9.7.6.1.3, 9.9.2.1.
+#include <catch2/catch.hpp>
+
+#include "tests/sim/probe.h"
+
+using namespace rocemu;
+using namespace rocemu::sim;
+using stats::Counter;
+using enum wire::Opcode;
+
+namespace {
+
+constexpr uint32_t kPsn = 0x200;
+constexpr uint8_t kAck = 0x1f, kNakSequence = 0x60, kRnr1 = 0x21;
+
+std::vector<Sge> local(uint32_t bytes, uint64_t offset = 0x1000, uint32_t key = kKey) {
+    return {{kMemoryBase + offset, bytes, key}};
+}
+constexpr uint64_t kRemote = kMemoryBase + 0x10000;
+
+std::vector<uint32_t> psns(const Packets& p) {
+    std::vector<uint32_t> all;
+    for (const auto& c : p) all.push_back(c.psn());
+    return all;
+}
+
+// Lets time run in small steps until the endpoint sends, or `limit` is over; returns what it sent.
+Packets until_sent(Probe& p, Duration limit) {
+    const Instant end = p.now + limit;
+    while (p.now < end) {
+        p.now = std::min(end, std::max(p.e.next_event(), p.now + 1));
+        if (p.e.next_event() == kNever) return p.poll();
+        if (Packets out = p.poll(); !out.empty()) return out;
+        if (p.e.qp.state() == QpState::Err) return {};
+    }
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("RETRY_EXC_ERR after 1 + retry_cnt transmissions, each wait within 1 to 4 times the formula",
+          "[sim][requester][case18][9.7.6.1.3][9.9.2.1.1]") {
+    for (const uint8_t timeout : {8, 10, 14, 16})
+        for (const uint8_t retries : {0, 1, 3, 7}) {
+            PairOptions o;
+            o.attr.timeout = timeout;
+            o.attr.retry_cnt = retries;
+            Probe p(o);
+            p.e.send(WrOpcode::Send, local(10));
+            const Duration t = Duration{4096} << timeout;
+            CHECK(p.poll().size() == 1);
+            uint32_t sent = 1;
+            Instant last = p.now;
+            for (;;) {
+                const Packets out = until_sent(p, 5 * t);
+                const Duration waited = p.now - last;
+                CHECK(waited >= t);
+                CHECK(waited <= 4 * t);
+                last = p.now;
+                if (out.empty()) break;
+                REQUIRE(out.size() == 1);
+                CHECK(out[0].psn() == kPsn);
+                CHECK(out[0].view.bth.ack_req);
+                ++sent;
+            }
+            CHECK(sent == 1u + retries);
+            REQUIRE(p.e.sends.size() == 1);
+            CHECK(p.e.sends[0].status == WcStatus::RetryExcErr);
+            CHECK(p.e.qp.state() == QpState::Err);
+            CHECK(p.e.count(Counter::req_transport_retries_exceeded) == 1);
+            CHECK(p.e.qp.next_deadline() == kNever);
+        }
+}
+
+TEST_CASE("timeout 0 never expires", "[sim][requester][case18][9.7.6.1.3]") {
+    PairOptions o;
+    o.attr.timeout = 0;
+    Probe p(o);
+    p.e.send(WrOpcode::Send, local(10));
+    p.poll();
+    CHECK(p.e.qp.next_deadline() == kNever);
+}
+
+TEST_CASE("rnr_retry: n allows n retries, 7 is for ever", "[sim][requester][case15][9.9.2.1.1]") {
+    for (const uint8_t n : {0, 1, 3, 6, 7}) {
+        PairOptions o;
+        o.attr.rnr_retry = n;
+        Probe p(o);
+        p.e.send(WrOpcode::Send, local(10));
+        p.poll();
+        int naks = 0;
+        while (p.e.qp.state() == QpState::Rts && naks < 20) {
+            ++naks;
+            CHECK(p.answer(kPsn, kRnr1).empty());
+            if (p.e.qp.state() != QpState::Rts) break;
+            // Nothing is on the wire during the delay, new work neither.
+            p.e.send(WrOpcode::Send, local(10));
+            CHECK(p.poll().empty());
+            const Instant nak_at = p.now;
+            const Packets out = until_sent(p, kMillisecond);
+            CHECK(p.now - nak_at >= 10 * kMicrosecond);
+            REQUIRE(!out.empty());
+            CHECK(out[0].psn() == kPsn);
+        }
+        if (n == 7) {
+            CHECK(p.e.qp.state() == QpState::Rts);
+        } else {
+            CHECK(naks == n + 1);
+            CHECK(p.e.sends.at(0).status == WcStatus::RnrRetryExcErr);
+            CHECK(p.e.sends.back().status == (p.e.sends.size() == 1 ? WcStatus::RnrRetryExcErr : WcStatus::WrFlushErr));
+        }
+    }
+}
+
+TEST_CASE("RNR waits as the table says, never shorter", "[sim][requester][9.7.5.2.8]") {
+    for (uint8_t code = 0; code < 32; ++code) {
+        PairOptions o;
+        o.attr.timeout = 0;
+        Probe p(o);
+        p.e.send(WrOpcode::Send, local(10));
+        p.poll();
+        p.answer(kPsn, static_cast<uint8_t>(0x20 | code));
+        const Instant start = p.now;
+        CHECK(until_sent(p, kSecond).size() == 1);
+        static constexpr uint32_t kTable[]{65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                           48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                           2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+        CHECK(p.now - start == Duration{kTable[code]} * 10'000);
+    }
+}
+
+TEST_CASE("several NAKs for one loss start one round", "[sim][requester][case17][9.9.2.1.1]") {
+    Probe p;
+    for (int i = 0; i < 8; ++i) p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == 8);
+    p.wait(20 * kMicrosecond);
+    CHECK(p.answer(kPsn + 1, kAck).empty());  // a round trip is measured
+    CHECK(psns(p.answer(kPsn + 3, kNakSequence)).size() == 5);
+    p.wait(kMicrosecond);
+    CHECK(p.answer(kPsn + 3, kNakSequence).empty());
+    CHECK(p.answer(kPsn + 2, kAck).empty());
+    CHECK(p.e.count(Counter::retransmitted_packets) == 5);
+    // A round trip after the repetition the NAK is about the repetition.
+    p.wait(30 * kMicrosecond);
+    CHECK(p.answer(kPsn + 3, kNakSequence).size() == 5);
+    CHECK(p.e.count(Counter::packet_seq_err) == 3);
+}
+
+namespace {
+// Measures a round trip of 20 us, then sends `n` messages that nobody answers.
+void measured_then_silent(Probe& p, int n) {
+    p.e.send(WrOpcode::Send, local(10));
+    p.poll();
+    p.wait(20 * kMicrosecond);
+    p.answer(kPsn, kAck);
+    for (int i = 0; i < n; ++i) p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == static_cast<size_t>(n));
+}
+}  // namespace
+
+TEST_CASE("silence is probed long before the timer, three times, without paying a retry", "[sim][requester]") {
+    PairOptions o;
+    o.attr.timeout = 14;
+    o.attr.retry_cnt = 0;
+    Probe p(o);
+    measured_then_silent(p, 5);
+    const Instant start = p.now;
+    for (int i = 0; i < 3; ++i) {
+        const Packets out = until_sent(p, kSecond);
+        REQUIRE(out.size() == 1);
+        CHECK(out[0].psn() == kPsn + 1);
+        CHECK(out[0].view.bth.ack_req);
+    }
+    CHECK(p.now - start < 10 * kMillisecond);
+    CHECK(p.e.count(Counter::local_ack_timeout_err) == 0);
+    // The peer is dead: the timer says so, as if there had been no probe.
+    CHECK(until_sent(p, kSecond).empty());
+    CHECK(p.now - start >= Duration{4096} << 14);
+    CHECK(p.now - start <= Duration{4096} << 16);
+    CHECK(p.e.sends.at(1).status == WcStatus::RetryExcErr);
+}
+
+TEST_CASE("a lost tail: two probes, then the rest at once", "[sim][requester]") {
+    Probe p;
+    measured_then_silent(p, 6);
+    CHECK(psns(until_sent(p, kSecond)) == std::vector<uint32_t>{kPsn + 1});
+    CHECK(p.answer(kPsn + 1, kAck).empty());
+    CHECK(psns(until_sent(p, kSecond)) == std::vector<uint32_t>{kPsn + 2});
+    CHECK(p.answer(kPsn + 2, kAck).size() == 4);
+    p.answer(kPsn + 6, kAck);
+    CHECK(p.e.sends.size() == 7);
+    CHECK(p.e.qp.next_deadline() == kNever);
+}
+
+TEST_CASE("a lost ACK: the probe brings it back", "[sim][requester]") {
+    Probe p;
+    measured_then_silent(p, 6);
+    CHECK(until_sent(p, kSecond).size() == 1);
+    CHECK(p.answer(kPsn + 6, kAck).empty());
+    CHECK(p.e.sends.size() == 7);
+}
