@@ -82,7 +82,7 @@ run_test devices 30 on_a ibv_devinfo -v -d rocemu0
 pingpongs 1500 "" "-e" "-m 256" "-m 512" "-m 1024" "-s 1" "-s 1048576" "-n 10000" "-c"
 for op in send write read; do
     perftests 1500 ib_${op}_bw "" "-a $big" "-q 8" "-b" "-D 5" "-s 8388608 $big" "-e" "-I 64 -s 64"
-    perftests 1500 ib_${op}_lat "-a" "-s 8" "-D 5"
+    perftests 1500 ib_${op}_lat "-a $big" "-s 8" "-D 5"
 done
 captures
 run_here daemons-end-cleanly daemons_down
