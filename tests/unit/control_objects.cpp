@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Objects through the control socket: life of each kind, EBUSY while in use, ownership, limits, and that nothing is
 // left of a client that ends, at any moment.
-#include <catch2/catch.hpp>
-
 #include <fcntl.h>
 
+#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "support/control_world.h"
@@ -30,7 +29,8 @@ nlohmann::json status_of(const ControlWorld& world) {
 
 size_t attached(const ControlWorld& world) {
     size_t n = 0;
-    for (const auto& s : status_of(world)["sessions"]) n += s["admin"] == false;
+    const auto status = status_of(world);  // named: a range-for does not keep the temporary behind operator[]
+    for (const auto& s : status["sessions"]) n += s["admin"] == false;
     return n;
 }
 
@@ -94,7 +94,8 @@ TEST_CASE("regions are sealed, of the size that was told, and memory that comes 
     // Region 0, an eventfd, and the region of the CQ.
     REQUIRE(c.fds.size() == 3);
     for (const int fd : {c.fds[0], c.fds[2]}) {
-        CHECK((fcntl(fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) == (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+        CHECK((fcntl(fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) ==
+              (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
         CHECK(ftruncate(fd, 0) != 0);
     }
     auto* map = static_cast<std::byte*>(mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, c.fds[2], 0));
