@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cost of a packet in the engine, as a ratio to what the bytes alone cost: copying the payload and summing it (roofline,
-// measured in the same run). Two shards, each with one NIC, joined by the embedded switch and driven in turns by one
-// thread; the time of each shard's turns is taken by itself, so TX and RX show apart:
+// Cost of a packet in the engine, as a ratio to what the bytes alone cost: copying the payload and summing it
+// (roofline, measured in the same run). Two shards, each with one NIC, joined by the embedded switch and driven in
+// turns by one thread; the time of each shard's turns is taken by itself, so TX and RX show apart:
 //   TX   WQE, headers, payload into the frame, ICRC, ring; and the ACKs that come back
 //   RX   ring, parse, ICRC, responder, payload to memory, ACK
 // Payload paths: "mapped" (in memory both sides see: WQE inline) and "vm" (process_vm; here on our own process).
@@ -117,8 +117,10 @@ class Rig {
         const size_t at = size_t{i} * c_.message % (src_.size() - c_.message + 1);
         wqe.remote_addr = reinterpret_cast<uintptr_t>(dst_.data()) + at;
         wqe.rkey = key_dst_;
-        if (c_.inlined) qt_.post_send(wqe, {}, inline_data_);
-        else qt_.post_send(wqe, {sge(src_.data() + at, c_.message, key_src_)});
+        if (c_.inlined)
+            qt_.post_send(wqe, {}, inline_data_);
+        else
+            qt_.post_send(wqe, {sge(src_.data() + at, c_.message, key_src_)});
     }
 
     Case c_;
@@ -160,8 +162,8 @@ int main(int argc, char** argv) {
             rx.push_back(cost.rx_ns);
         }
         const double r = median(roof), t = median(tx), x = median(rx);
-        std::printf("%-28s %7.0f ns | %8.0f %7.0f%% %9.2f | %8.0f %7.0f%% %9.2f\n", c.name, r, t, 100 * r / t,
-                    1e3 / t, x, 100 * r / x, 1e3 / x);
+        std::printf("%-28s %7.0f ns | %8.0f %7.0f%% %9.2f | %8.0f %7.0f%% %9.2f\n", c.name, r, t, 100 * r / t, 1e3 / t,
+                    x, 100 * r / x, 1e3 / x);
     }
     std::printf("%% roof: the share of the packet's time that copying and summing its payload alone would take.\n");
     return 0;

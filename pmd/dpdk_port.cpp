@@ -2,13 +2,13 @@
 // See dpdk_port.h.
 #include "pmd/dpdk_port.h"
 
-#include <algorithm>
-#include <atomic>
-
 #include <rte_bus_vdev.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+
+#include <algorithm>
+#include <atomic>
 
 #include "pmd/mbuf_frame.h"
 #include "pmd/packet_waker.h"
@@ -20,11 +20,13 @@ namespace {
 
 constexpr uint16_t kDescriptors = 512;
 constexpr size_t kBurst = 64;
-constexpr unsigned kSlots = 4096;    // of each af_packet ring: a full one loses frames
-constexpr unsigned kFewSlots = 256;  // where RLIMIT_MEMLOCK does not allow more
+constexpr unsigned kSlots = 4096;               // of each af_packet ring: a full one loses frames
+constexpr unsigned kFewSlots = 256;             // where RLIMIT_MEMLOCK does not allow more
 constexpr uint32_t kEthernetOverhead = 14 + 4;  // header and VLAN tag; frames carry no FCS
 
-bool is_af_packet(const VdevArgs& args) { return args.driver() == "net_af_packet"; }
+bool is_af_packet(const VdevArgs& args) {
+    return args.driver() == "net_af_packet";
+}
 
 // Slots as large as the interface's frames, at most our own largest (longer foreign frames arrive cut, and are of no
 // use to us anyway); eight to a block, which they must fill exactly. The two rings are locked memory.
@@ -66,7 +68,9 @@ struct DpdkPort::Impl {
     ~Impl();
 };
 
-std::string netdev_of(const std::string& spec) { return VdevArgs(spec).get("iface"); }
+std::string netdev_of(const std::string& spec) {
+    return VdevArgs(spec).get("iface");
+}
 
 uint32_t DpdkPort::room_needed(const std::string& spec) {
     VdevArgs args(spec);
@@ -185,7 +189,9 @@ size_t DpdkPort::tx_burst(Instant, std::span<engine::Frame> frames) {
     return rte_eth_tx_burst(impl_->id, 0, mbufs, static_cast<uint16_t>(n));
 }
 
-int DpdkPort::wake_fd() const { return impl_->waker ? impl_->waker->fd() : -1; }
+int DpdkPort::wake_fd() const {
+    return impl_->waker ? impl_->waker->fd() : -1;
+}
 void DpdkPort::prepare_sleep() {
     if (impl_->waker) impl_->waker->drain();
 }
@@ -207,6 +213,8 @@ engine::PortInfo DpdkPort::info() const {
     return info;
 }
 
-const std::string& DpdkPort::netdev() const { return impl_->netdev; }
+const std::string& DpdkPort::netdev() const {
+    return impl_->netdev;
+}
 
 }  // namespace rocemu::pmd

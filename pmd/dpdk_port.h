@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DpdkPort: an engine::Port over one RX and one TX queue of any DPDK device. One shard polls it; several shards share it
-// through engine::SharedPort. Frames are single-segment; ICRC and IP checksum are made in software (no offloads).
+// DpdkPort: an engine::Port over one RX and one TX queue of any DPDK device. One shard polls it; several shards share
+// it through engine::SharedPort. Frames are single-segment; ICRC and IP checksum are made in software (no offloads).
 // Traps of the individual drivers: docs/ports.md.
 #pragma once
 

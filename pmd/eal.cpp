@@ -2,12 +2,12 @@
 // See eal.h.
 #include "pmd/eal.h"
 
-#include <csignal>
-#include <sched.h>
-
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
+#include <sched.h>
+
+#include <csignal>
 
 namespace rocemu::pmd {
 
@@ -49,6 +49,8 @@ std::unique_ptr<Eal> Eal::start(const EalOptions& options, std::string& error) {
     return std::unique_ptr<Eal>(new Eal());
 }
 
-Eal::~Eal() { rte_eal_cleanup(); }
+Eal::~Eal() {
+    rte_eal_cleanup();
+}
 
 }  // namespace rocemu::pmd

@@ -3,9 +3,8 @@
 #include "pmd/lcore_thread.h"
 
 #include <pthread.h>
-#include <sched.h>
-
 #include <rte_lcore.h>
+#include <sched.h>
 
 namespace rocemu::pmd {
 
@@ -25,7 +24,9 @@ LcoreThread::LcoreThread(int cpu, const std::string& name, std::function<void()>
     }
 }
 
-LcoreThread::~LcoreThread() { join(); }
+LcoreThread::~LcoreThread() {
+    join();
+}
 
 void LcoreThread::join() {
     if (thread_.joinable()) thread_.join();

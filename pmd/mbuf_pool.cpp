@@ -2,10 +2,10 @@
 // See mbuf_pool.h.
 #include "pmd/mbuf_pool.h"
 
-#include <algorithm>
-
 #include <rte_errno.h>
 #include <rte_mempool.h>
+
+#include <algorithm>
 
 #include "pmd/mbuf_frame.h"
 
@@ -32,7 +32,9 @@ std::unique_ptr<MbufPool> MbufPool::create(const std::string& name, uint32_t fra
     return std::unique_ptr<MbufPool>(new MbufPool(pool, room));
 }
 
-MbufPool::~MbufPool() { rte_mempool_free(pool_); }
+MbufPool::~MbufPool() {
+    rte_mempool_free(pool_);
+}
 
 bool MbufPool::alloc(std::span<engine::Frame> frames) {
     rte_mbuf* mbufs[kBulk];
@@ -58,6 +60,8 @@ void MbufPool::free(std::span<engine::Frame> frames) {
     }
 }
 
-uint32_t MbufPool::in_use() const { return rte_mempool_in_use_count(pool_); }
+uint32_t MbufPool::in_use() const {
+    return rte_mempool_in_use_count(pool_);
+}
 
 }  // namespace rocemu::pmd

@@ -17,22 +17,22 @@ namespace {
 // Classic BPF over the Ethernet frame. A match keeps one byte of it: nobody reads the content.
 constexpr sock_filter kFilter[] = {
     BPF_STMT(BPF_LD | BPF_B | BPF_ABS, static_cast<uint32_t>(SKF_AD_OFF + SKF_AD_PKTTYPE)),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 14, 0),         // ours or the kernel's own: no
-    BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),                              // EtherType
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x8915, 11, 0),                  // RoCE v1: yes
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x0806, 10, 0),                  // ARP: yes
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x0800, 0, 4),                   // IPv4 ...
-    BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),                              // ... protocol
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 17, 0, 8),                       // not UDP: no
-    BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),                              // destination port (no options in RoCE)
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 14, 0),  // ours or the kernel's own: no
+    BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),                       // EtherType
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x8915, 11, 0),           // RoCE v1: yes
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x0806, 10, 0),           // ARP: yes
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x0800, 0, 4),            // IPv4 ...
+    BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),                       // ... protocol
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 17, 0, 8),                // not UDP: no
+    BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),                       // destination port (no options in RoCE)
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 4791, 5, 6),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x86dd, 0, 5),                   // IPv6 ...
-    BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 20),                              // ... next header
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 58, 2, 0),                       // ICMPv6: yes
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 17, 0, 2),                       // not UDP: no
-    BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 56),                              // destination port: all of it will do
-    BPF_STMT(BPF_RET | BPF_K, 1),                                        // yes
-    BPF_STMT(BPF_RET | BPF_K, 0),                                        // no
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x86dd, 0, 5),  // IPv6 ...
+    BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 20),             // ... next header
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 58, 2, 0),      // ICMPv6: yes
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 17, 0, 2),      // not UDP: no
+    BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 56),             // destination port: all of it will do
+    BPF_STMT(BPF_RET | BPF_K, 1),                       // yes
+    BPF_STMT(BPF_RET | BPF_K, 0),                       // no
 };
 
 }  // namespace
@@ -55,7 +55,9 @@ std::unique_ptr<PacketWaker> PacketWaker::open(const std::string& netdev) {
     return waker;
 }
 
-PacketWaker::~PacketWaker() { close(fd_); }
+PacketWaker::~PacketWaker() {
+    close(fd_);
+}
 
 void PacketWaker::drain() {
     char byte;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PacketWaker: something to sleep on for a port whose driver has no RX interrupt (net_af_packet). A packet socket of its
-// own on the same interface, with a filter for what we care about (UDP 4791, RoCE v1, ARP, ND) and the smallest buffer:
-// while it is full the kernel only runs the filter. It must be opened before the driver's socket: the kernel serves
-// sockets last opened first, so the driver has the frame when this one becomes readable.
+// PacketWaker: something to sleep on for a port whose driver has no RX interrupt (net_af_packet). A packet socket of
+// its own on the same interface, with a filter for what we care about (UDP 4791, RoCE v1, ARP, ND) and the smallest
+// buffer: while it is full the kernel only runs the filter. It must be opened before the driver's socket: the kernel
+// serves sockets last opened first, so the driver has the frame when this one becomes readable.
 #pragma once
 
 #include <memory>

@@ -33,7 +33,9 @@ std::string VdevArgs::driver() const {
 }
 
 // 0000:03:00.0 or 03:00.0
-bool VdevArgs::is_pci() const { return device_.find(':') != std::string::npos; }
+bool VdevArgs::is_pci() const {
+    return device_.find(':') != std::string::npos;
+}
 
 std::string VdevArgs::get(const std::string& key) const {
     for (const auto& [k, v] : args_)

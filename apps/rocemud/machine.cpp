@@ -23,7 +23,9 @@ wire::MacAddress mac_of(const config::DeviceOptions& options, size_t index) {
     return {0x02, 0x52, 0x4f, 0, static_cast<uint8_t>((index + 1) >> 8), static_cast<uint8_t>(index + 1)};
 }
 
-bool is_pci(const std::string& port) { return !port.empty() && std::isxdigit(static_cast<unsigned char>(port[0])) && port.find(':') != port.npos; }
+bool is_pci(const std::string& port) {
+    return !port.empty() && std::isxdigit(static_cast<unsigned char>(port[0])) && port.find(':') != port.npos;
+}
 
 fabric::Impairments impairments_of(const config::ImpairmentOptions& o) {
     const auto ppm = [](double share) { return static_cast<uint32_t>(std::lround(share * 1e6)); };
@@ -41,7 +43,8 @@ fabric::Impairments impairments_of(const config::ImpairmentOptions& o) {
 
 Machine::Machine(const config::Config& config)
     : config_(config), shard_count_(static_cast<uint32_t>(std::max<size_t>(config.daemon.lcores.size(), 1))) {
-    if (shard_count_ > abi::kMaxShards) throw std::runtime_error("daemon.lcores: at most " + std::to_string(abi::kMaxShards));
+    if (shard_count_ > abi::kMaxShards)
+        throw std::runtime_error("daemon.lcores: at most " + std::to_string(abi::kMaxShards));
     start_eal();
     make_pool();
     inits_.resize(config.devices.size());
@@ -55,8 +58,10 @@ Machine::Machine(const config::Config& config)
         init.mtu = static_cast<uint32_t>(options.mtu);
         const wire::MacAddress mac = mac_of(options, i);
         std::copy(mac.begin(), mac.end(), init.info.mac);
-        if (options.port == "fabric") open_fabric(options, init);
-        else open_dpdk(options, init);
+        if (options.port == "fabric")
+            open_fabric(options, init);
+        else
+            open_dpdk(options, init);
     }
     make_shards();
 }
@@ -93,7 +98,8 @@ void Machine::open_fabric(const config::DeviceOptions& options, control::DeviceI
     init.info.speed_mbps = kFabricSpeedMbps;
     wire::MacAddress mac{};
     std::copy(std::begin(init.info.mac), std::end(init.info.mac), mac.begin());
-    if (init.info.mtu + 18 > pool_->room()) throw std::runtime_error(init.name + ": mtu is larger than frames of the fabric");
+    if (init.info.mtu + 18 > pool_->room())
+        throw std::runtime_error(init.name + ": mtu is larger than frames of the fabric");
     init.fabric_nic = switch_->add_nic(mac, init.info.mtu, *pool_);
     switch_->set_impairments(*init.fabric_nic, impairments_of(options.impairments));
 }
@@ -116,7 +122,8 @@ void Machine::make_shards() {
     for (uint32_t i = 0; i < shard_count_; ++i) {
         engine::ShardConfig c;
         c.index = i;
-        c.wait.mode = config_.daemon.wait == "dedicated" ? engine::WaitPolicy::Mode::Dedicated : engine::WaitPolicy::Mode::Adaptive;
+        c.wait.mode = config_.daemon.wait == "dedicated" ? engine::WaitPolicy::Mode::Dedicated
+                                                         : engine::WaitPolicy::Mode::Adaptive;
         c.icrc_check = config_.daemon.icrc == "strict";
         shards_.push_back(std::make_unique<engine::Shard>(c));
         for (size_t d = 0; d < inits_.size(); ++d) {
@@ -124,8 +131,10 @@ void Machine::make_shards() {
             setup.id = static_cast<engine::DeviceId>(d);
             setup.name = inits_[d].name;
             setup.pool = pool_.get();
-            if (inits_[d].fabric_nic) setup.port = &switch_->port(*inits_[d].fabric_nic, i);
-            else setup.port = real_[d].shared ? &real_[d].shared->port(i) : real_[d].port.get();
+            if (inits_[d].fabric_nic)
+                setup.port = &switch_->port(*inits_[d].fabric_nic, i);
+            else
+                setup.port = real_[d].shared ? &real_[d].shared->port(i) : real_[d].port.get();
             shards_.back()->add_device(setup);
         }
     }
@@ -133,8 +142,10 @@ void Machine::make_shards() {
 
 void Machine::start() {
     for (uint32_t i = 0; i < shard_count_; ++i) {
-        const int cpu = config_.daemon.lcores.empty() ? pmd::LcoreThread::kAnyCpu : static_cast<int>(config_.daemon.lcores[i]);
-        threads_.push_back(std::make_unique<pmd::LcoreThread>(cpu, "rocemu-" + std::to_string(i), [s = shards_[i].get()] { s->run(); }));
+        const int cpu =
+            config_.daemon.lcores.empty() ? pmd::LcoreThread::kAnyCpu : static_cast<int>(config_.daemon.lcores[i]);
+        threads_.push_back(std::make_unique<pmd::LcoreThread>(cpu, "rocemu-" + std::to_string(i),
+                                                              [s = shards_[i].get()] { s->run(); }));
         if (cpu != pmd::LcoreThread::kAnyCpu && !threads_.back()->pinned())
             spdlog::warn("daemon.lcores: CPU {} does not exist or is not allowed, shard {} floats", cpu, i);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Machine: everything that runs on lcores, built from the configuration: EAL, frame pool, switch, ports, shards and their
-// threads. Owns them in the order in which they must go.
+// Machine: everything that runs on lcores, built from the configuration: EAL, frame pool, switch, ports, shards and
+// their threads. Owns them in the order in which they must go.
 #pragma once
 
 #include <memory>

@@ -49,7 +49,8 @@ void run(const Options& options, const config::Config& config) {
     Machine machine(config);
     auto devices = machine.make_devices();
     for (const auto& device : devices)
-        spdlog::info("{}: {}, {}, MTU {}", device->name(), device->port(), wire::to_string(device->mac()), device->mtu());
+        spdlog::info("{}: {}, {}, MTU {}", device->name(), device->port(), wire::to_string(device->mac()),
+                     device->mtu());
     machine.start();
     control::Server server(config, loop, listener, machine.shards(), std::move(devices), machine.fabric());
     spdlog::info("rocemud {} listens on {}", ROCEMU_VERSION, listener.path());
@@ -76,4 +77,6 @@ int start(int argc, char** argv) {
 }  // namespace
 }  // namespace rocemu::daemon
 
-int main(int argc, char** argv) { return rocemu::daemon::start(argc, argv); }
+int main(int argc, char** argv) {
+    return rocemu::daemon::start(argc, argv);
+}

@@ -15,7 +15,8 @@ std::optional<Options> parse_options(int argc, char** argv, int& exit_code) {
     bool help_config = false;
     app.add_option("--config", options.config, "Configuration (TOML)")->type_name("FILE");
     app.add_option("--socket", options.socket, "Control socket, instead of the configured one")->type_name("PATH");
-    app.add_option("--ready-fd", options.ready_fd, "Writes a line to this descriptor when programs can attach, and closes it")
+    app.add_option("--ready-fd", options.ready_fd,
+                   "Writes a line to this descriptor when programs can attach, and closes it")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber);
     app.add_flag("--help-config", help_config, "Prints every option of the configuration");

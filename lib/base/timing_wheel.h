@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TimingWheel: deadlines of many QPs, set and cancelled in constant time without allocation (nodes live in their owners).
-// Four levels of 256 slots; a slot of the lowest level is 4.096 us wide, the unit of the local ACK timeout (IBTA 9.7.6.1.3),
-// so level spans are 1 ms, 268 ms, 69 s, 4.9 h. A node fires at the first expire() past the end of its slot: never
-// early, late by at most one slot. Single owner, no clock: `now` comes as an argument.
-// Scheme: hierarchical wheel with cascading (Varghese and Lauck, 1987).
+// TimingWheel: deadlines of many QPs, set and cancelled in constant time without allocation (nodes live in their
+// owners). Four levels of 256 slots; a slot of the lowest level is 4.096 us wide, the unit of the local ACK timeout
+// (IBTA 9.7.6.1.3), so level spans are 1 ms, 268 ms, 69 s, 4.9 h. A node fires at the first expire() past the end of
+// its slot: never early, late by at most one slot. Single owner, no clock: `now` comes as an argument. Scheme:
+// hierarchical wheel with cascading (Varghese and Lauck, 1987).
 #pragma once
 
 #include <array>

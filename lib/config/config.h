@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Config: the daemon's configuration as plain structures, made from options.def. load() reads a TOML file; everything it
-// does not understand is an error that names file, line and key.
+// Config: the daemon's configuration as plain structures, made from options.def. load() reads a TOML file; everything
+// it does not understand is an error that names file, line and key.
 #pragma once
 
 #include <cstdint>

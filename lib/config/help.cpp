@@ -11,7 +11,9 @@ struct Row {
     std::string key, type, fallback, meaning;
 };
 
-std::string quoted(const std::string& s) { return "\"" + s + "\""; }
+std::string quoted(const std::string& s) {
+    return "\"" + s + "\"";
+}
 std::string pieces(std::string choices) {
     std::string out = quoted(choices);
     for (size_t at = 0; (at = out.find('|', at)) != out.npos; at += 4) out.replace(at, 1, "\", \"");
@@ -31,13 +33,14 @@ std::string octal(const std::string& key, int64_t v) {
 #define ROCEMU_CHOICE(key, def, choices, doc) {#key, pieces(choices), quoted(def), doc},
 #define ROCEMU_TEXTS(key, check, doc) {#key, "list of strings", "[]", doc},
 #define ROCEMU_INTEGERS(key, min, max, doc) {#key, "list of integers", "[]", doc},
-#define ROCEMU_ROWS(section)                                                                                    \
-    std::vector<Row> {                                                                                          \
-        section(ROCEMU_TEXT, ROCEMU_INTEGER, ROCEMU_FRACTION, ROCEMU_CHOICE, ROCEMU_TEXTS, ROCEMU_INTEGERS)     \
+#define ROCEMU_ROWS(section)                                                                                \
+    std::vector<Row> {                                                                                      \
+        section(ROCEMU_TEXT, ROCEMU_INTEGER, ROCEMU_FRACTION, ROCEMU_CHOICE, ROCEMU_TEXTS, ROCEMU_INTEGERS) \
     }
 
 void section(std::ostringstream& out, const char* title, const char* about, const std::vector<Row>& rows) {
-    out << "\n## " << title << "\n\n" << about << "\n\n| key | value | default | meaning |\n| --- | --- | --- | --- |\n";
+    out << "\n## " << title << "\n\n"
+        << about << "\n\n| key | value | default | meaning |\n| --- | --- | --- | --- |\n";
     for (const Row& row : rows)
         out << "| `" << row.key << "` | " << row.type << " | `" << row.fallback << "` | " << row.meaning << " |\n";
 }
@@ -47,7 +50,8 @@ void section(std::ostringstream& out, const char* title, const char* about, cons
 std::string help_text() {
     std::ostringstream out;
     out << "# Configuration of rocemud\n\n"
-           "`rocemud --config FILE` reads a TOML file. Unknown keys and bad values are errors that name file, line and\n"
+           "`rocemud --config FILE` reads a TOML file. Unknown keys and bad values are errors that name file, line "
+           "and\n"
            "key. Without a file, or without `[[device]]`, there are two devices on the embedded fabric: rocemu0\n"
            "(10.203.0.1/24) and rocemu1 (10.203.0.2/24). This text is what `rocemud --help-config` prints; it is made\n"
            "from lib/config/options.def. Examples: configs/.\n";
@@ -55,9 +59,10 @@ std::string help_text() {
     section(out, "[limits]", "Quotas of one attached process; programs see them as device attributes.",
             ROCEMU_ROWS(ROCEMU_LIMIT_OPTIONS));
     section(out, "[[device]]", "One table for each device.", ROCEMU_ROWS(ROCEMU_DEVICE_OPTIONS));
-    section(out, "device.impairments",
-            "Faults of what this device sends, on the fabric only; written as `impairments = { drop = 0.01, seed = 7 }`.",
-            ROCEMU_ROWS(ROCEMU_IMPAIRMENT_OPTIONS));
+    section(
+        out, "device.impairments",
+        "Faults of what this device sends, on the fabric only; written as `impairments = { drop = 0.01, seed = 7 }`.",
+        ROCEMU_ROWS(ROCEMU_IMPAIRMENT_OPTIONS));
     return out.str();
 }
 

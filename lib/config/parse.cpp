@@ -23,10 +23,18 @@ namespace {
 #define ROCEMU_READ(section) \
     section(ROCEMU_TEXT, ROCEMU_INTEGER, ROCEMU_FRACTION, ROCEMU_CHOICE, ROCEMU_TEXTS, ROCEMU_INTEGERS)
 
-void read(Reader& reader, DaemonOptions& out) { ROCEMU_READ(ROCEMU_DAEMON_OPTIONS) }
-void read(Reader& reader, LimitOptions& out) { ROCEMU_READ(ROCEMU_LIMIT_OPTIONS) }
-void read(Reader& reader, ImpairmentOptions& out) { ROCEMU_READ(ROCEMU_IMPAIRMENT_OPTIONS) }
-void read(Reader& reader, DeviceOptions& out) { ROCEMU_READ(ROCEMU_DEVICE_OPTIONS) }
+void read(Reader& reader, DaemonOptions& out) {
+    ROCEMU_READ(ROCEMU_DAEMON_OPTIONS)
+}
+void read(Reader& reader, LimitOptions& out) {
+    ROCEMU_READ(ROCEMU_LIMIT_OPTIONS)
+}
+void read(Reader& reader, ImpairmentOptions& out) {
+    ROCEMU_READ(ROCEMU_IMPAIRMENT_OPTIONS)
+}
+void read(Reader& reader, DeviceOptions& out) {
+    ROCEMU_READ(ROCEMU_DEVICE_OPTIONS)
+}
 
 constexpr int64_t kMinMtu = 352;  // 256 bytes of payload and their headers
 

@@ -27,17 +27,25 @@ const char* fault_of(std::string_view s, Check check) {
     std::string address;
     int prefix = 0;
     switch (check) {
-        case Check::any: return nullptr;
-        case Check::name: return is_name(s) ? nullptr : "must be a letter and up to 30 letters, digits, _ or -";
-        case Check::mac: return s.empty() || is_mac(s) ? nullptr : "must be a unicast MAC address, aa:bb:cc:dd:ee:ff";
-        case Check::port: return !s.empty() && s.find_first_of(" \t\n") == s.npos ? nullptr : "must be fabric, a DPDK vdev or a PCI address";
+        case Check::any:
+            return nullptr;
+        case Check::name:
+            return is_name(s) ? nullptr : "must be a letter and up to 30 letters, digits, _ or -";
+        case Check::mac:
+            return s.empty() || is_mac(s) ? nullptr : "must be a unicast MAC address, aa:bb:cc:dd:ee:ff";
+        case Check::port:
+            return !s.empty() && s.find_first_of(" \t\n") == s.npos ? nullptr
+                                                                    : "must be fabric, a DPDK vdev or a PCI address";
         case Check::address:
-            return split_address(s, address, prefix) ? nullptr : "must be an address with prefix length, such as 10.0.0.1/24";
+            return split_address(s, address, prefix) ? nullptr
+                                                     : "must be an address with prefix length, such as 10.0.0.1/24";
     }
     return nullptr;
 }
 
-std::string range(int64_t min, int64_t max) { return std::to_string(min) + " to " + std::to_string(max); }
+std::string range(int64_t min, int64_t max) {
+    return std::to_string(min) + " to " + std::to_string(max);
+}
 
 }  // namespace
 
@@ -124,7 +132,8 @@ void Reader::integers(std::string_view key, std::vector<int64_t>& out, int64_t m
 
 void Reader::finish() {
     for (const auto& [key, value] : table_)
-        if (!known_.contains(key.str())) errors_.add(key.source(), section_ + std::string(key.str()), "there is no such option");
+        if (!known_.contains(key.str()))
+            errors_.add(key.source(), section_ + std::string(key.str()), "there is no such option");
 }
 
 }  // namespace rocemu::config

@@ -46,7 +46,9 @@ Captures::Captures(Control& control)
     });
 }
 
-Captures::~Captures() { control_.loop.remove(timer_.get()); }
+Captures::~Captures() {
+    control_.loop.remove(timer_.get());
+}
 
 int Captures::start(const Session& owner, uint32_t device, UniqueFd file, uint32_t snap_length) {
     for (const auto& capture : captures_)
@@ -90,9 +92,10 @@ void Captures::drain(Capture& capture) {
                 ++capture.missed;
                 continue;
             }
-            writer.packet(record.unix_ns,
-                          record.direction == engine::TapDirection::Rx ? PacketDirection::Inbound : PacketDirection::Outbound,
-                          {bytes.data(), std::min<size_t>(record.captured, bytes.size())}, record.length, comment_of(record));
+            writer.packet(
+                record.unix_ns,
+                record.direction == engine::TapDirection::Rx ? PacketDirection::Inbound : PacketDirection::Outbound,
+                {bytes.data(), std::min<size_t>(record.captured, bytes.size())}, record.length, comment_of(record));
             ++capture.frames;
         }
     }

@@ -70,7 +70,9 @@ void Control::tick() {
     resolver.tick(now);
     // A life sign about once a second: the count of tenths would do as well, programs look for change only.
     for (auto& [id, session] : sessions)
-        if (session->page) session->page->heartbeat.store(static_cast<uint32_t>((now - started) / kSecond) + 1, std::memory_order_relaxed);
+        if (session->page)
+            session->page->heartbeat.store(static_cast<uint32_t>((now - started) / kSecond) + 1,
+                                           std::memory_order_relaxed);
 }
 
 }  // namespace rocemu::control

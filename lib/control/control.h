@@ -2,9 +2,9 @@
 // Control: the state that all services share: devices, shards, number allocators, sessions. One thread.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
-#include <map>
 #include <vector>
 
 #include "config/config.h"

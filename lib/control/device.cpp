@@ -45,8 +45,12 @@ void Device::take_interface(const InterfaceInfo& interface, bool addresses_too) 
     if (addresses_too) gids_.add(interface.addresses);
 }
 
-uint8_t Device::active_mtu() const { return net::iboe_mtu(mtu_); }
-uint64_t Device::node_guid() const { return net::guid_of(mac_); }
+uint8_t Device::active_mtu() const {
+    return net::iboe_mtu(mtu_);
+}
+uint64_t Device::node_guid() const {
+    return net::guid_of(mac_);
+}
 
 std::vector<engine::LocalAddress> Device::local_addresses() const {
     std::vector<engine::LocalAddress> list;

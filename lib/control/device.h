@@ -20,11 +20,11 @@ namespace rocemu::control {
 // What the composition root knows when it has opened a port.
 struct DeviceInit {
     std::string name;
-    std::string port;          // as configured, for status
-    engine::PortInfo info;     // of the port, as opened
-    uint32_t mtu = 0;          // configured; 0: the port's
+    std::string port;                    // as configured, for status
+    engine::PortInfo info;               // of the port, as opened
+    uint32_t mtu = 0;                    // configured; 0: the port's
     std::vector<std::string> addresses;  // configured, with prefix length
-    std::string netdev;        // kernel interface behind the port, or empty
+    std::string netdev;                  // kernel interface behind the port, or empty
     std::optional<uint32_t> fabric_nic;  // number at the switch
 };
 

@@ -26,8 +26,8 @@ struct Speed {
     uint32_t mbps, width, speed;
 };
 constexpr uint32_t k1x = 1, k4x = 2, kSdr = 1, kDdr = 2, kFdr10 = 8, kEdr = 32;
-constexpr Speed kSpeeds[] = {{1000, k1x, kSdr},   {10000, k1x, kFdr10}, {20000, k4x, kDdr},
-                             {25000, k1x, kEdr},  {40000, k4x, kFdr10}, {0xffffffff, k4x, kEdr}};
+constexpr Speed kSpeeds[] = {{1000, k1x, kSdr},  {10000, k1x, kFdr10}, {20000, k4x, kDdr},
+                             {25000, k1x, kEdr}, {40000, k4x, kFdr10}, {0xffffffff, k4x, kEdr}};
 
 }  // namespace
 
@@ -91,7 +91,8 @@ abi::QueryGidReply gid_entries(const Device& device, uint32_t first) {
         const auto* entry = gids.at(i);
         if (!entry) continue;  // type 0: empty
         std::copy(entry->gid.raw.begin(), entry->gid.raw.end(), record.gid);
-        record.type = static_cast<uint32_t>(entry->version == net::RoceVersion::V1 ? abi::GidType::RoceV1 : abi::GidType::RoceV2);
+        record.type =
+            static_cast<uint32_t>(entry->version == net::RoceVersion::V1 ? abi::GidType::RoceV1 : abi::GidType::RoceV2);
         record.ndev_ifindex = device.ifindex();
     }
     return r;

@@ -52,7 +52,8 @@ void dispatch(Control& control, const std::shared_ptr<Session>& session, const a
     const auto type = static_cast<MessageType>(header.type);
     switch (type) {
 #define MESSAGE(name, number) \
-    case MessageType::name: return invoke<abi::name##Request>(call, type, body);
+    case MessageType::name:   \
+        return invoke<abi::name##Request>(call, type, body);
 #include "abi/messages.def"
 #undef MESSAGE
     }

@@ -16,9 +16,12 @@ using Json = nlohmann::ordered_json;
 
 const char* path_name(payload::Path path) {
     switch (path) {
-        case payload::Path::ProcessVm: return "process_vm";
-        case payload::Path::Agent: return "agent";
-        case payload::Path::None: break;
+        case payload::Path::ProcessVm:
+            return "process_vm";
+        case payload::Path::Agent:
+            return "agent";
+        case payload::Path::None:
+            break;
     }
     return "none";
 }

@@ -32,8 +32,9 @@ bool EventOutbox::send_now(std::span<const std::byte> record) {
 
 void EventOutbox::post(std::span<const std::byte> record, bool merge) {
     if (pending_.empty() && send_now(record)) return;
-    if (merge && std::any_of(pending_.begin(), pending_.end(),
-                             [&](const auto& r) { return std::equal(r.begin(), r.end(), record.begin(), record.end()); }))
+    if (merge && std::any_of(pending_.begin(), pending_.end(), [&](const auto& r) {
+            return std::equal(r.begin(), r.end(), record.begin(), record.end());
+        }))
         return;
     if (pending_.size() >= kMaxPending) return;
     pending_.emplace_back(record.begin(), record.end());

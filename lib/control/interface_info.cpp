@@ -45,7 +45,8 @@ void take_link(std::span<const std::byte> body, InterfaceInfo& info) {
     for_each_attribute(body.subspan(NLMSG_ALIGN(sizeof m)), [&](const Attribute& a) {
         if (a.type == IFLA_ADDRESS && a.data.size() == info.mac.size())
             std::memcpy(info.mac.data(), a.data.data(), info.mac.size());
-        if (a.type == IFLA_MTU && a.data.size() == sizeof info.mtu) std::memcpy(&info.mtu, a.data.data(), sizeof info.mtu);
+        if (a.type == IFLA_MTU && a.data.size() == sizeof info.mtu)
+            std::memcpy(&info.mtu, a.data.data(), sizeof info.mtu);
     });
 }
 
@@ -106,7 +107,8 @@ std::optional<InterfaceInfo> read_interface(const std::string& name) {
     info.index = if_nametoindex(name.c_str());
     if (info.index == 0) return std::nullopt;
     const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-    if (!socket || !dump(socket.get(), RTM_GETLINK, info) || !dump(socket.get(), RTM_GETADDR, info)) return std::nullopt;
+    if (!socket || !dump(socket.get(), RTM_GETLINK, info) || !dump(socket.get(), RTM_GETADDR, info))
+        return std::nullopt;
     return info;
 }
 

@@ -15,19 +15,31 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "abi/socket_path.h"
+
 namespace rocemu::control {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) { throw std::runtime_error(path + ": " + what); }
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+    throw std::runtime_error(path + ": " + what);
+}
 [[noreturn]] void fail_errno(const std::string& path, const std::string& what) {
     fail(path, what + ": " + std::strerror(errno));
 }
 
-// A directory of ours alone, if it has to be made: in /tmp nobody else may put a socket there.
-void make_directory(const std::string& path) {
+// A directory that has to be made is open to others only if the socket is. The default one may lie in /tmp, where
+// somebody else could have made it first, to put a socket of his there.
+void make_directory(const std::string& path, int64_t socket_mode) {
     const auto parent = std::filesystem::path(path).parent_path();
-    if (parent.empty() || std::filesystem::exists(parent)) return;
-    const mode_t before = umask(077);
+    struct stat info {};
+    if (parent.empty()) return;
+    if (lstat(parent.c_str(), &info) == 0) {
+        const bool ours = info.st_uid == geteuid() || info.st_uid == 0;
+        if (parent == abi::default_socket_directory() && (!ours || !S_ISDIR(info.st_mode) || (info.st_mode & 022)))
+            fail(parent.string(), "belongs to somebody else, or others may write there");
+        return;
+    }
+    const mode_t before = umask((socket_mode & 077) ? 022 : 077);
     std::error_code error;
     std::filesystem::create_directories(parent, error);
     umask(before);
@@ -63,7 +75,7 @@ Listener::Listener(const std::string& path, const config::DaemonOptions& options
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof address.sun_path) fail(path, "is too long for a socket");
     std::memcpy(address.sun_path, path.c_str(), path.size());
-    make_directory(path);
+    make_directory(path, options.socket_mode);
     lock_ = take_lock(path);
 
     struct stat info {};
@@ -79,7 +91,8 @@ Listener::Listener(const std::string& path, const config::DaemonOptions& options
     if (bound != 0) fail_errno(path, "cannot be bound");
     const uid_t owner = user_of(options.socket_owner);
     const gid_t group = group_of(options.socket_group);
-    if ((owner != static_cast<uid_t>(-1) || group != static_cast<gid_t>(-1)) && ::lchown(path.c_str(), owner, group) != 0)
+    if ((owner != static_cast<uid_t>(-1) || group != static_cast<gid_t>(-1)) &&
+        ::lchown(path.c_str(), owner, group) != 0)
         fail_errno(path, "owner or group cannot be set");
     if (::chmod(path.c_str(), static_cast<mode_t>(options.socket_mode)) != 0) fail_errno(path, "mode cannot be set");
     if (::listen(socket_.get(), 128) != 0) fail_errno(path, "listen");

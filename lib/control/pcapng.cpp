@@ -33,7 +33,9 @@ void PcapngWriter::option(uint16_t code, std::span<const std::byte> value) {
     put_bytes(value);
 }
 
-void PcapngWriter::option(uint16_t code, std::string_view text) { option(code, std::as_bytes(std::span(text))); }
+void PcapngWriter::option(uint16_t code, std::string_view text) {
+    option(code, std::as_bytes(std::span(text)));
+}
 
 size_t PcapngWriter::open_block(uint32_t type) {
     const size_t start = out_.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// QpnAllocator: queue pair numbers. The low 8 bits are a bucket and say which shard owns the QP (bucket modulo number of
-// shards), so a received packet finds its shard from the BTH alone. Numbers run upwards per shard and come back only
+// QpnAllocator: queue pair numbers. The low 8 bits are a bucket and say which shard owns the QP (bucket modulo number
+// of shards), so a received packet finds its shard from the BTH alone. Numbers run upwards per shard and come back only
 // after a whole round: packets of a dead connection do not hit the next one. 0, 1 and 0xFFFFFF are not ours to give
 // (IBTA volume 1, 3.5.10: QP0, QP1, multicast).
 #pragma once

@@ -12,7 +12,9 @@ namespace {
 constexpr uint64_t kFirstRegion = 1u << 20;
 constexpr uint64_t kLargestStep = 64u << 20;
 
-uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
+uint64_t round_up(uint64_t v, uint64_t to) {
+    return (v + to - 1) / to * to;
+}
 
 }  // namespace
 

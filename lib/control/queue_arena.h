@@ -12,9 +12,9 @@
 namespace rocemu::control {
 
 struct QueueBlock {
-    uint32_t region = 0;   // number in the session; region 0 is not of the arena
+    uint32_t region = 0;  // number in the session; region 0 is not of the arena
     uint64_t offset = 0;
-    uint64_t bytes = 0;    // as allocated
+    uint64_t bytes = 0;  // as allocated
     std::byte* address = nullptr;
 };
 
@@ -24,8 +24,8 @@ class QueueArena {
 
     explicit QueueArena(uint64_t quota_bytes) : quota_(quota_bytes) {}
 
-    // 0, ENOMEM (quota) or another errno. If a region was made for it, `new_region` is its descriptor (to be sent to the
-    // application, once) and new_region_bytes its size; else new_region_bytes is 0.
+    // 0, ENOMEM (quota) or another errno. If a region was made for it, `new_region` is its descriptor (to be sent to
+    // the application, once) and new_region_bytes its size; else new_region_bytes is 0.
     int allocate(uint64_t bytes, QueueBlock& block, UniqueFd& new_region, uint64_t& new_region_bytes);
     void free(const QueueBlock& block);
     [[nodiscard]] uint64_t used() const { return used_; }

@@ -47,8 +47,10 @@ void Resolver::request(Device& device, const wire::Gid& target) {
                 },
                 [] {});
         };
-        if (target.is_ipv4_mapped()) send(net::arp_request(device.mac(), own.ipv4(), target.ipv4()));
-        else send(net::neighbour_solicitation(device.mac(), own, target));
+        if (target.is_ipv4_mapped())
+            send(net::arp_request(device.mac(), own.ipv4(), target.ipv4()));
+        else
+            send(net::neighbour_solicitation(device.mac(), own, target));
         return;
     }
 }

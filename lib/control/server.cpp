@@ -39,7 +39,9 @@ Server::Server(const config::Config& config, EventLoop& loop, Listener& listener
     loop_.every(kTick, [this] { control_.tick(); });
 }
 
-Server::~Server() { loop_.remove(listener_.fd()); }
+Server::~Server() {
+    loop_.remove(listener_.fd());
+}
 
 void Server::accept_all() {
     for (int i = 0; i < 64; ++i) {
@@ -89,7 +91,8 @@ void Server::shut_down(Duration limit) {
     for (const auto& session : list) end_session(control_, session);
     list.clear();
     const Instant end = EventLoop::now() + limit;
-    while ((!control_.sessions.empty() || control_.shards.in_flight() > 0) && EventLoop::now() < end) loop_.turn(10 * kMillisecond);
+    while ((!control_.sessions.empty() || control_.shards.in_flight() > 0) && EventLoop::now() < end)
+        loop_.turn(10 * kMillisecond);
 }
 
 }  // namespace rocemu::control

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Session: the socket half. Records are whole (SOCK_SEQPACKET), so a request is one recvmsg. A client that does not read
-// its replies, or asks without waiting, is not read from until that has changed; it holds up nobody else.
+// Session: the socket half. Records are whole (SOCK_SEQPACKET), so a request is one recvmsg. A client that does not
+// read its replies, or asks without waiting, is not read from until that has changed; it holds up nobody else.
 #include "control/session.h"
 
 #include <sys/socket.h>
@@ -33,7 +33,9 @@ std::vector<UniqueFd> take_fds(msghdr& message) {
 
 Session::Session(EventLoop& loop, UniqueFd fd, Peer p) : peer(std::move(p)), loop_(loop), fd_(std::move(fd)) {}
 
-Session::~Session() { close(); }
+Session::~Session() {
+    close();
+}
 
 void Session::start(RequestHandler on_request, std::function<void()> on_end) {
     on_request_ = std::move(on_request);
@@ -139,8 +141,10 @@ void Session::flush() {
 void Session::update_interest() {
     if (closed()) return;
     uint32_t want = 0;
-    if (!outgoing_.empty()) want |= EPOLLOUT;
-    else if (in_flight_ < kMaxInFlight) want |= EPOLLIN;
+    if (!outgoing_.empty())
+        want |= EPOLLOUT;
+    else if (in_flight_ < kMaxInFlight)
+        want |= EPOLLIN;
     if (want == interest_) return;
     interest_ = want;
     loop_.modify(fd_.get(), want);

@@ -33,8 +33,8 @@ class Session {
     ~Session();
 
     // One request: header and body (within kMaxMessageBytes).
-    using RequestHandler = std::function<void(const abi::MessageHeader&, std::span<const std::byte> body,
-                                              std::vector<UniqueFd> fds)>;
+    using RequestHandler =
+        std::function<void(const abi::MessageHeader&, std::span<const std::byte> body, std::vector<UniqueFd> fds)>;
     void start(RequestHandler on_request, std::function<void()> on_end);
     // Sends a reply; kept and sent later when the socket is full. Nothing after close().
     void send(const abi::MessageHeader& header, std::span<const std::byte> body, std::vector<UniqueFd> fds);
@@ -52,12 +52,13 @@ class Session {
 
     [[nodiscard]] std::string name() const;  // for the log: "session 3 (ib_send_bw, pid 77)"
 
-    // --- state of the services ------------------------------------------------------------------------------------------
+    // --- state of the services
+    // ------------------------------------------------------------------------------------------
     uint32_t id = 0;  // also the payload space; 0 before hello
     Peer peer;
     bool greeted = false;  // hello was accepted
     bool admin = false;
-    bool ending = false;   // its objects are being destroyed
+    bool ending = false;  // its objects are being destroyed
 
     payload::Path path = payload::Path::None;
     std::unique_ptr<SharedRegion> region0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ShardSet: the control thread's way to the shards. Calls are closures: one part runs on the shard, one comes back here.
-// Order per shard is kept, also when a shard's ring is full for a while.
+// ShardSet: the control thread's way to the shards. Calls are closures: one part runs on the shard, one comes back
+// here. Order per shard is kept, also when a shard's ring is full for a while.
 #pragma once
 
 #include <deque>
@@ -39,7 +39,8 @@ class ShardSet {
 
     template <typename OnShard, typename OnControl>
     void submit(uint32_t index, OnShard on_shard, OnControl on_control) {
-        submit_call(index, std::make_unique<ShardCallOf<OnShard, OnControl>>(std::move(on_shard), std::move(on_control)));
+        submit_call(index,
+                    std::make_unique<ShardCallOf<OnShard, OnControl>>(std::move(on_shard), std::move(on_control)));
     }
     // on_shard(Shard&, index) runs on every shard (each has its own copy); `done` once, after the last of them.
     template <typename OnShard, typename Done>

@@ -17,6 +17,8 @@ std::unique_ptr<SharedRegion> SharedRegion::create(uint64_t bytes) {
     return std::unique_ptr<SharedRegion>(new SharedRegion(std::move(fd), static_cast<std::byte*>(p), bytes));
 }
 
-SharedRegion::~SharedRegion() { munmap(address_, bytes_); }
+SharedRegion::~SharedRegion() {
+    munmap(address_, bytes_);
+}
 
 }  // namespace rocemu::control

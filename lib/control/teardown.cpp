@@ -42,7 +42,8 @@ void leave_shards(Control& control, const std::shared_ptr<Session>& session) {
         spdlog::debug("{}: nothing of it is left", session->name());
     };
     if (!session->page) return gone();
-    control.shards.submit_all([id = session->id](engine::Shard& shard, uint32_t) { return shard.remove_session(id); }, gone);
+    control.shards.submit_all([id = session->id](engine::Shard& shard, uint32_t) { return shard.remove_session(id); },
+                              gone);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See capture_tap.h. A byte ring of records: a header (the record's size and TapRecord), then the captured bytes, padded
-// to 8. A size of 0 means: the rest of the ring is unused, go on at its start.
+// See capture_tap.h. A byte ring of records: a header (the record's size and TapRecord), then the captured bytes,
+// padded to 8. A size of 0 means: the rest of the ring is unused, go on at its start.
 #include "engine/capture_tap.h"
 
 #include <time.h>
@@ -87,6 +87,8 @@ bool CaptureTap::read(TapRecord& record, std::span<std::byte> out) {
     return true;
 }
 
-uint64_t CaptureTap::missed() const { return impl_->missed.load(std::memory_order_relaxed); }
+uint64_t CaptureTap::missed() const {
+    return impl_->missed.load(std::memory_order_relaxed);
+}
 
 }  // namespace rocemu::engine

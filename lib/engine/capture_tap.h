@@ -15,7 +15,7 @@ namespace rocemu::engine {
 enum class TapDirection : uint8_t { Rx, Tx };
 
 struct TapRecord {
-    int64_t unix_ns = 0;       // wall clock
+    int64_t unix_ns = 0;  // wall clock
     TapDirection direction = TapDirection::Rx;
     uint16_t drop_reason = 0;  // 0: not dropped; else index into the drop reasons' names (wire/drop_reason.h)
     uint32_t length = 0;       // of the frame

@@ -29,8 +29,13 @@ void Completions::write(QpRecord& record, const transport::Completion& c, Instan
     if (!ring.write(c, record.setup.config.qpn, record.setup.slot, now)) {
         if (ring.take_overflow()) {
             record.device->counters.add(stats::Counter::cq_overflow);
-            post({ShardEventKind::Async, AsyncEvent::CqErr, record.setup.session, record.setup.context,
-                  ring.setup().cookie, {}, {}});
+            post({ShardEventKind::Async,
+                  AsyncEvent::CqErr,
+                  record.setup.session,
+                  record.setup.context,
+                  ring.setup().cookie,
+                  {},
+                  {}});
         }
         return;
     }

@@ -37,8 +37,8 @@ class Completions {
     bool settle(CqRing& ring);
 
     Notifier& notifier_;
-    CqRing* dirty_ = nullptr;       // written in this turn
-    std::vector<CqRing*> owed_;     // an event of theirs waits for room in the notifier
+    CqRing* dirty_ = nullptr;    // written in this turn
+    std::vector<CqRing*> owed_;  // an event of theirs waits for room in the notifier
     std::vector<ShardEvent> async_backlog_;
     std::vector<Session*> to_wake_;
     transport::CompletionBatch batch_;

@@ -40,7 +40,10 @@ bool Device::flush(Instant now) {
         const size_t taken = setup.port->tx_burst(now, {burst.data(), n});
         for (size_t i = 0; i < taken; ++i) tx.pop();
         any |= taken != 0;
-        if (taken < n) break;  // the port is full: the rest stays, never spin
+        if (taken < n) {  // the port is full: the rest stays, never spin
+            counters.add(stats::Counter::tx_port_full);
+            break;
+        }
     }
     return any;
 }
@@ -52,8 +55,7 @@ size_t Device::receive(Instant now, std::span<Frame> frames) {
 }
 
 void Device::seen(const Frame& frame, wire::DropReason reason) {
-    if (tap != nullptr)
-        tap->record(TapDirection::Rx, {frame.data, frame.length}, static_cast<uint16_t>(reason));
+    if (tap != nullptr) tap->record(TapDirection::Rx, {frame.data, frame.length}, static_cast<uint16_t>(reason));
 }
 
 const LocalAddress* Device::find(const wire::Gid& gid) const {

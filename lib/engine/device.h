@@ -22,9 +22,7 @@ struct Device {
     ~Device();
 
     // A batch of `frames` fits, whichever way it goes.
-    [[nodiscard]] bool tx_room(uint32_t frames) const {
-        return tx.room() >= frames && loop.room() >= frames;
-    }
+    [[nodiscard]] bool tx_room(uint32_t frames) const { return tx.room() >= frames && loop.room() >= frames; }
     // Takes a finished frame. Precondition: tx_room.
     void send(Frame frame);
     // Gives waiting frames to the port; true if it took any.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HeldFrames: received frames that wait for the placement of their payload, a list per QP in order of arrival. Nodes come
-// from one block, so holding never allocates.
+// HeldFrames: received frames that wait for the placement of their payload, a list per QP in order of arrival. Nodes
+// come from one block, so holding never allocates.
 #pragma once
 
 #include <cstdint>

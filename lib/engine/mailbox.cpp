@@ -22,8 +22,8 @@ bool Mailbox::run_one(ShardCall* call, Shard& shard) {
 bool Mailbox::run(Shard& shard) {
     bool any = false;
     if (!finished_.empty()) {
-        const auto rest = std::find_if_not(finished_.begin(), finished_.end(),
-                                           [&](ShardCall* c) { return notifier_.finish(c); });
+        const auto rest =
+            std::find_if_not(finished_.begin(), finished_.end(), [&](ShardCall* c) { return notifier_.finish(c); });
         any |= rest != finished_.begin();
         finished_.erase(finished_.begin(), rest);
     }

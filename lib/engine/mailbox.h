@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Mailbox: ShardCalls on their way in. Each is run until it says it has finished, a bounded number a turn; finished ones
-// go back through the notifier.
+// Mailbox: ShardCalls on their way in. Each is run until it says it has finished, a bounded number a turn; finished
+// ones go back through the notifier.
 #pragma once
 
 #include <boost/lockfree/spsc_queue.hpp>

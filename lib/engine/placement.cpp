@@ -17,7 +17,9 @@ namespace {
 // A store of up to 8 bytes is one store: nothing to order.
 constexpr uint32_t kOneStore = 8;
 
-bool contains(const Frame& frame, const std::byte* p) { return p >= frame.data && p < frame.data + frame.length; }
+bool contains(const Frame& frame, const std::byte* p) {
+    return p >= frame.data && p < frame.data + frame.length;
+}
 
 // The frame passed the parser: the BTH is where its EtherType says.
 bool ends_write(const Frame& frame) {
@@ -46,7 +48,9 @@ bool Placement::admits(const QpRecord& record) const {
     return record.session->frames_held < kHeldPerSession && held_.room() >= kHeldFrames / 16;
 }
 
-bool Placement::owes(const QpRecord& record) { return record.held_unpolled; }
+bool Placement::owes(const QpRecord& record) {
+    return record.held_unpolled;
+}
 
 PlaceJob* Placement::take(const QpRecord& record) {
     const bool first = record.session->place_jobs == 0;
@@ -108,7 +112,10 @@ bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
         deliver(record, now);
     }
     record.held_unpolled = more;
-    if (record.jobs_head == nullptr && !more) return any;  // nothing is out: the caller may free its frames
+    if (record.jobs_head == nullptr && !more) {
+        forget(record);  // nothing is out: nobody reads from frames any more, and the caller frees its own
+        return any;
+    }
     for (Frame* frame : frames) {
         held_.append(record.held, *frame);
         ++record.session->frames_held;
@@ -144,8 +151,7 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
         }
         const auto& s = batch.segments.items[first.seg_first];
         const bool swap = first.kind == DmaKind::CompareSwap;
-        const auto outcome =
-            mover_.atomic(s.space, swap, s.va, first.compare_add, first.swap, cookie, now, result);
+        const auto outcome = mover_.atomic(s.space, swap, s.va, first.compare_add, first.swap, cookie, now, result);
         if (outcome == payload::Outcome::Pending) return false;
         result.outcome = outcome;
         return true;
@@ -187,8 +193,7 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
     }
     job.run_end = i;
     if (pieces == 0) return true;
-    const auto outcome =
-        mover_.copy(space, payload::Direction::ToSpace, {pieces_.data(), pieces}, cookie, now, result);
+    const auto outcome = mover_.copy(space, payload::Direction::ToSpace, {pieces_.data(), pieces}, cookie, now, result);
     if (outcome == payload::Outcome::Pending) return false;
     result.outcome = outcome;
     return true;
@@ -199,7 +204,8 @@ void Placement::finish_run(PlaceJob& job, const payload::Result& result) {
     uint32_t failed = job.run_end;
     if (!ok) {
         const bool place = job.batch.requests[job.cursor].kind == DmaKind::Place;
-        failed = place && result.failed_piece < job.piece_owner.size() ? job.piece_owner[result.failed_piece] : job.cursor;
+        failed =
+            place && result.failed_piece < job.piece_owner.size() ? job.piece_owner[result.failed_piece] : job.cursor;
         if (failed < job.cursor || failed >= job.run_end) failed = job.cursor;
     }
     for (uint32_t i = job.cursor; i < failed; ++i) job.status[i] = DmaStatus::Ok;

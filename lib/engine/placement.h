@@ -3,9 +3,9 @@
 // the mover. The requests of one QP from one RX burst are one job, done as few copies as the addresses allow: a "run"
 // is a stretch of requests for one address space. Results go to the core in the order of the tags.
 //
-// Order inside a copy: a string copy has none, and programs poll the last byte of a WRITE. So the last 8 bytes of a WRITE
-// message are a piece of their own: pieces are copied one after the other (process_vm: segments of the local vector; agent:
-// jobs).
+// Order inside a copy: a string copy has none, and programs poll the last byte of a WRITE. So the last 8 bytes of a
+// WRITE message are a piece of their own: pieces are copied one after the other (process_vm: segments of the local
+// vector; agent: jobs).
 //
 // An application whose agent is slow must not hold the shard: a QP has at most kJobsPerQp jobs out (what arrives
 // meanwhile becomes one larger job), a session a bounded number of frames, and the last jobs are kept for sessions that

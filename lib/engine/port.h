@@ -30,9 +30,9 @@ class FramePool {
 
 struct PortInfo {
     uint8_t mac[6] = {};
-    uint32_t mtu = 0;             // bytes of L3 payload a frame may carry
+    uint32_t mtu = 0;  // bytes of L3 payload a frame may carry
     bool link_up = true;
-    uint32_t speed_mbps = 0;      // 0: unknown
+    uint32_t speed_mbps = 0;           // 0: unknown
     bool receives_own_frames = false;  // a frame sent to our own MAC comes back by itself
 };
 

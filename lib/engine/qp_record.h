@@ -30,7 +30,9 @@ struct QueueReader {
         const uint32_t n = view.header->producer.load(std::memory_order_acquire) - consumer;
         return n <= view.entries ? n : kBroken;
     }
-    [[nodiscard]] const std::byte* slot() const { return view.slots + size_t{consumer & (view.entries - 1)} * view.stride; }
+    [[nodiscard]] const std::byte* slot() const {
+        return view.slots + size_t{consumer & (view.entries - 1)} * view.stride;
+    }
     void publish() { view.header->consumer.store(consumer, std::memory_order_release); }
     // RESET: both sides start again at 0 (abi/queues.h).
     void restart() { consumer = 0; }
@@ -64,25 +66,25 @@ struct QpRecord {
     uint16_t ip_id = 0;
 
     // Membership in the shard's lists.
-    bool active = false;        // in its session's list of the scheduler
+    bool active = false;  // in its session's list of the scheduler
     QpRecord* next_active = nullptr;
-    bool touched = false;       // got a packet in the burst that is being handled
+    bool touched = false;  // got a packet in the burst that is being handled
     QpRecord* next_touched = nullptr;
     uint32_t burst_first = 0, burst_last = 0;  // its frames in that burst (see Receiver)
     QpTimer timer;
 
     // Payload jobs.
-    bool gathering = false;          // a gather is out: not polled for packets until it has ended
-    PlaceJob* jobs_head = nullptr;   // placements out, oldest first
+    bool gathering = false;         // a gather is out: not polled for packets until it has ended
+    PlaceJob* jobs_head = nullptr;  // placements out, oldest first
     PlaceJob* jobs_tail = nullptr;
     uint32_t jobs = 0;
     HeldList held;               // frames that placements read from
     bool held_unpolled = false;  // requests may wait in the core
     uint64_t polled_tag = 0;     // newest request taken from the core
 
-    bool dying = false;    // destroy_qp was called: in no table any more
-    bool quiesced = false; // RESET waits for payload jobs: nothing new is taken
-    bool broken = false;   // its queues in shared memory are nonsense
+    bool dying = false;     // destroy_qp was called: in no table any more
+    bool quiesced = false;  // RESET waits for payload jobs: nothing new is taken
+    bool broken = false;    // its queues in shared memory are nonsense
 
     [[nodiscard]] bool jobs_out() const { return gathering || jobs_head != nullptr; }
 };

@@ -18,28 +18,41 @@ namespace {
 
 Counter counter_of(DropReason reason) {
     switch (reason) {
-        case DropReason::PkeyMismatch: return Counter::rx_no_pkey_match;
-        case DropReason::IcrcMismatch: return Counter::rx_icrc_encapsulated;
+        case DropReason::PkeyMismatch:
+            return Counter::rx_no_pkey_match;
+        case DropReason::IcrcMismatch:
+            return Counter::rx_icrc_encapsulated;
         case DropReason::NotOurMac:
-        case DropReason::NoHandler: return Counter::rx_other;
+        case DropReason::NoHandler:
+            return Counter::rx_other;
         case DropReason::UnknownQp:
-        case DropReason::QpTransport: return Counter::rx_unknown_qp;
-        case DropReason::QueueFull: return Counter::responder_backlog_drops;
-        case DropReason::QpState: return Counter::rx_dropped_in_state;
+        case DropReason::QpTransport:
+            return Counter::rx_unknown_qp;
+        case DropReason::QueueFull:
+            return Counter::responder_backlog_drops;
+        case DropReason::QpState:
+            return Counter::rx_dropped_in_state;
         case DropReason::QpNetwork:
         case DropReason::QpSource:
-        case DropReason::NotOurGid: return Counter::rx_wrong_peer;
-        default: return Counter::rx_malformed;
+        case DropReason::NotOurGid:
+            return Counter::rx_wrong_peer;
+        default:
+            return Counter::rx_malformed;
     }
 }
 
 bool transport_fits(QpType type, const wire::OpcodeInfo& op) {
     switch (op.transport) {
-        case wire::Transport::Rc: return type == QpType::Rc;
-        case wire::Transport::Uc: return type == QpType::Uc;
-        case wire::Transport::Ud: return type == QpType::Ud;
-        case wire::Transport::Xrc: return type == QpType::XrcSend || type == QpType::XrcRecv;
-        case wire::Transport::Cnp: return true;
+        case wire::Transport::Rc:
+            return type == QpType::Rc;
+        case wire::Transport::Uc:
+            return type == QpType::Uc;
+        case wire::Transport::Ud:
+            return type == QpType::Ud;
+        case wire::Transport::Xrc:
+            return type == QpType::XrcSend || type == QpType::XrcRecv;
+        case wire::Transport::Cnp:
+            return true;
     }
     return false;
 }

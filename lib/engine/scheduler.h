@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Scheduler: the list of QPs that have something to do, and one QP's turn: fetch WQEs, send within a budget, deliver
-// completions, arm its timer. Sessions take turns, and within a session its QPs; a QP with more to do goes to the end of
-// its list. So a 2 GiB message or a flush of 16k WQEs is many turns and delays nobody, and a process gains nothing
+// completions, arm its timer. Sessions take turns, and within a session its QPs; a QP with more to do goes to the end
+// of its list. So a 2 GiB message or a flush of 16k WQEs is many turns and delays nobody, and a process gains nothing
 // against others by more QPs or more doorbells.
 #pragma once
 
@@ -50,7 +50,7 @@ class Scheduler {
 
     Session* head_ = nullptr;  // sessions with active QPs
     Session* tail_ = nullptr;
-    uint32_t active_ = 0;      // QPs
+    uint32_t active_ = 0;  // QPs
     TimingWheel wheel_;
 };
 

@@ -20,7 +20,7 @@ struct Session {
     SessionSetup setup;
     std::vector<QpRecord*> by_slot;  // grows in create_qp only
     uint32_t qps = 0, cqs = 0;
-    bool wake_owed = false;          // CQEs were written in this turn
+    bool wake_owed = false;  // CQEs were written in this turn
     // Payload access under way: quotas, so that a process that does not answer holds up itself only.
     uint32_t place_jobs = 0, frames_held = 0, gathers = 0;
     // Scheduler: QPs of this process that have something to do; sessions take turns.
@@ -37,9 +37,7 @@ struct Session {
     template <typename Visit>
     uint32_t scan(uint32_t budget, Visit&& visit);
     // Something has been rung since the last scan, or its rest waits.
-    [[nodiscard]] bool rung() const {
-        return top != 0 || setup.doorbells->top.load(std::memory_order_seq_cst) != 0;
-    }
+    [[nodiscard]] bool rung() const { return top != 0 || setup.doorbells->top.load(std::memory_order_seq_cst) != 0; }
 };
 
 template <typename Visit>

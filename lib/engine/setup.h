@@ -25,7 +25,7 @@ using CqId = uint32_t;
 struct DeviceSetup {
     DeviceId id = 0;
     std::string name;
-    Port* port = nullptr;      // this shard's instance
+    Port* port = nullptr;  // this shard's instance
     FramePool* pool = nullptr;
 };
 

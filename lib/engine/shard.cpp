@@ -67,9 +67,17 @@ size_t Shard::poll_events(std::span<ShardEvent> events) {
     return impl_->notifier.take_events(events.data(), events.size());
 }
 
-int Shard::control_fd() const { return impl_->notifier.fd(); }
-const ShardLoad& Shard::load() const { return impl_->load; }
-const stats::CounterBlock& Shard::counters(DeviceId device) const { return impl_->device(device).counters; }
-const stats::CounterBlock& Shard::payload_counters() const { return impl_->payload_counters; }
+int Shard::control_fd() const {
+    return impl_->notifier.fd();
+}
+const ShardLoad& Shard::load() const {
+    return impl_->load;
+}
+const stats::CounterBlock& Shard::counters(DeviceId device) const {
+    return impl_->device(device).counters;
+}
+const stats::CounterBlock& Shard::payload_counters() const {
+    return impl_->payload_counters;
+}
 
 }  // namespace rocemu::engine

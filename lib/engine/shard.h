@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Shard: one lcore's share of the NIC. Owns its QPs, CQ rings, timers, port queues, counters, its replica of the key
-// table and its payload mover. Nothing is shared: control talks to it by ShardCalls. All methods of the second group are
-// for ShardCall::on_shard only (asserted in debug builds).
+// table and its payload mover. Nothing is shared: control talks to it by ShardCalls. All methods of the second group
+// are for ShardCall::on_shard only (asserted in debug builds).
 #pragma once
 
 #include <atomic>
@@ -20,11 +20,11 @@ namespace rocemu::engine {
 struct WaitPolicy {
     enum class Mode : uint8_t { Adaptive, Dedicated };
     Mode mode = Mode::Adaptive;
-    uint32_t empty_polls = 32;                   // before the first sched_yield
-    Duration contended_yield = kMillisecond;     // a yield longer than this: sleep for the next waits
+    uint32_t empty_polls = 32;                // before the first sched_yield
+    Duration contended_yield = kMillisecond;  // a yield longer than this: sleep for the next waits
     uint32_t contended_waits = 128;
     Duration idle_before_sleep = 2 * kMillisecond;
-    Duration max_sleep = 100 * kMillisecond;     // also bounded by the next deadline; ports without wake_fd: 1 ms or less
+    Duration max_sleep = 100 * kMillisecond;  // also bounded by the next deadline; ports without wake_fd: 1 ms or less
 };
 
 struct ShardConfig {
@@ -48,8 +48,8 @@ class Shard {
     // --- before run(), or any thread where said ---------------------------------------------------------------------
     // Throws std::invalid_argument if the pool's frames cannot hold a packet of path MTU 4096.
     void add_device(const DeviceSetup& device);
-    void run();                  // the loop, until stop(); one thread, becomes the owner
-    void stop();                 // any thread
+    void run();   // the loop, until stop(); one thread, becomes the owner
+    void stop();  // any thread
     // Runs one turn at `now`: what run() repeats. Tests drive shards with it in virtual time. True if it did something.
     bool turn(Instant now);
 
@@ -63,7 +63,7 @@ class Shard {
     // finish_calls first (it clears the eventfd), then poll_events until it returns less than the room given.
     [[nodiscard]] int control_fd() const;
 
-    [[nodiscard]] const ShardLoad& load() const;                             // any thread
+    [[nodiscard]] const ShardLoad& load() const;                               // any thread
     [[nodiscard]] const stats::CounterBlock& counters(DeviceId device) const;  // any thread; device exists since start
     // Any thread. The payload_* counters of this shard: its mover serves all devices.
     [[nodiscard]] const stats::CounterBlock& payload_counters() const;
@@ -77,18 +77,22 @@ class Shard {
     // Precondition: its QPs and CQs are gone. False while payload jobs of it are out.
     bool remove_session(SessionId session);
 
+    // Deregistration, after the key has left keys(): true once no job that knew it is under way. First call with
+    // `fence` 0 sets it.
+    bool payload_passed(SessionId session, uint64_t& fence);
+
     void create_cq(const CqSetup& setup);
     void destroy_cq(CqId cq);
 
     void create_qp(const QpSetup& setup);
-    // 0 or errno as transport::Qp::modify. `route`: the address headers, when mask has kAv (RTR); a UDP source port of 0
-    // is replaced by the one of the flow. EAGAIN (RESET only): payload jobs are out, nothing new is taken; call again
+    // 0 or errno as transport::Qp::modify. `route`: the address headers, when mask has kAv (RTR); a UDP source port of
+    // 0 is replaced by the one of the flow. EAGAIN (RESET only): payload jobs are out, nothing new is taken; call again
     // in a later turn, then nothing touches the application's memory any more.
     int modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask, const wire::AddressVector* route,
                   const char** bad_attr, transport::QpAttr* after);
     bool query_qp(uint32_t qpn, transport::QpAttr* attr);
-    // First call: the QP leaves the tables, nothing of it is sent or received any more. True when it is gone (no payload
-    // job of it is out). Call again until then.
+    // First call: the QP leaves the tables, nothing of it is sent or received any more. True when it is gone (no
+    // payload job of it is out). Call again until then.
     bool destroy_qp(uint32_t qpn);
 
     // Capture tap of a device (nullptr: off). The tap outlives the call that removes it.

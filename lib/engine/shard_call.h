@@ -24,9 +24,9 @@ class ShardCall {
 };
 
 enum class ShardEventKind : uint8_t {
-    Completion,   // a channel's CQ has an event: {session, object = channel, cookie}
-    Async,        // {session, object = context, cookie = element, async}
-    Neighbour,    // an ARP or ND message told a MAC address: {object = device, address, mac}
+    Completion,  // a channel's CQ has an event: {session, object = channel, cookie}
+    Async,       // {session, object = context, cookie = element, async}
+    Neighbour,   // an ARP or ND message told a MAC address: {object = device, address, mac}
 };
 
 struct ShardEvent {

@@ -66,7 +66,9 @@ bool Shard::Impl::turn(Shard& shard, Instant t) {
     return any;
 }
 
-bool Shard::turn(Instant now) { return impl_->turn(*this, now); }
+bool Shard::turn(Instant now) {
+    return impl_->turn(*this, now);
+}
 
 Instant Shard::Impl::next_deadline() const {
     Instant when = scheduler.next_deadline();
@@ -78,8 +80,7 @@ Instant Shard::Impl::next_deadline() const {
 }
 
 bool Shard::Impl::may_sleep() const {
-    if (!scheduler.idle() || mailbox.busy() || completions.owes() || !mover.idle() || !transmitter.idle())
-        return false;
+    if (!scheduler.idle() || mailbox.busy() || completions.owes() || !mover.idle() || !transmitter.idle()) return false;
     return std::all_of(devices.begin(), devices.end(), [](const auto& d) { return d->tx.empty() && d->loop.empty(); });
 }
 

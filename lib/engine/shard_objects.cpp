@@ -10,7 +10,9 @@
 
 namespace rocemu::engine {
 
-memory::KeyTable& Shard::keys() { return impl_->keys; }
+memory::KeyTable& Shard::keys() {
+    return impl_->keys;
+}
 
 void Shard::set_addresses(DeviceId device, std::span<const LocalAddress> addresses, uint32_t mtu) {
     Device& d = impl_->device(device);
@@ -28,7 +30,9 @@ void Shard::send_raw(DeviceId device, std::span<const std::byte> bytes) {
     d.send(frame);
 }
 
-void Shard::set_tap(DeviceId device, CaptureTap* tap) { impl_->device(device).tap = tap; }
+void Shard::set_tap(DeviceId device, CaptureTap* tap) {
+    impl_->device(device).tap = tap;
+}
 
 void Shard::add_session(const SessionSetup& setup) {
     auto& session = impl_->sessions[setup.id];
@@ -50,6 +54,11 @@ bool Shard::remove_session(SessionId id) {
     impl_->scheduler.forget(session);
     impl_->sessions.erase(it);
     return true;
+}
+
+bool Shard::payload_passed(SessionId id, uint64_t& fence) {
+    if (fence == 0) fence = impl_->mover.fence(id);
+    return impl_->mover.passed(id, fence);
 }
 
 void Shard::create_cq(const CqSetup& setup) {
@@ -103,8 +112,7 @@ int Shard::modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask,
     if ((mask & qp_attr_mask::kAv) && route != nullptr) {
         record->route = *route;
         if (record->route.udp_source_port == 0)
-            record->route.udp_source_port =
-                wire::udp_source_port(route->flow_label, qpn, record->qp.attr().dest_qpn);
+            record->route.udp_source_port = wire::udp_source_port(route->flow_label, qpn, record->qp.attr().dest_qpn);
         record->headers = wire::HeaderTemplate(record->route);
         record->has_route = true;
     }

@@ -189,6 +189,8 @@ SharedPort::SharedPort(Port& real, FramePool& pool, uint32_t shards) : impl_(std
 }
 SharedPort::~SharedPort() = default;
 
-Port& SharedPort::port(uint32_t shard) { return impl_->ports.empty() ? impl_->real : *impl_->ports[shard]; }
+Port& SharedPort::port(uint32_t shard) {
+    return impl_->ports.empty() ? impl_->real : *impl_->ports[shard];
+}
 
 }  // namespace rocemu::engine

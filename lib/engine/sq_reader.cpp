@@ -7,25 +7,11 @@
 #include <cstring>
 
 #include "engine/qp_record.h"
+#include "transport/request_opcode.h"
 
 namespace rocemu::engine {
 
 namespace {
-
-bool is_supported(uint8_t opcode) {
-    switch (static_cast<WrOpcode>(opcode)) {
-        case WrOpcode::RdmaWrite:
-        case WrOpcode::RdmaWriteWithImm:
-        case WrOpcode::Send:
-        case WrOpcode::SendWithImm:
-        case WrOpcode::RdmaRead:
-        case WrOpcode::AtomicCmpAndSwp:
-        case WrOpcode::AtomicFetchAndAdd:
-            return true;
-        default:
-            return false;
-    }
-}
 
 // Data flows out of the SGEs, so it may stand in the WQE instead (IBTA 11.4.1.1, inline is for SEND and WRITE).
 bool may_be_inline(WrOpcode opcode) {
@@ -42,7 +28,7 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
     out.wr_id = wqe.wr_id;
     out.index = index;
     out.flags = wqe.flags;
-    if (!is_supported(wqe.opcode)) {
+    if (!transport::request_supported(static_cast<WrOpcode>(wqe.opcode))) {
         out.preset_error = WcStatus::LocQpOpErr;
         return 0;
     }

@@ -43,8 +43,7 @@ uint32_t header_state(const TxJob::Build& b, wire::NetworkType network) {
 
 }  // namespace
 
-Transmitter::Transmitter(payload::PayloadMover& mover)
-    : mover_(mover), batch_(std::make_unique<transport::TxBatch>()) {
+Transmitter::Transmitter(payload::PayloadMover& mover) : mover_(mover), batch_(std::make_unique<transport::TxBatch>()) {
     for (uint32_t i = 0; i < kJobs; ++i) {
         jobs_.push_back(std::make_unique_for_overwrite<TxJob>());
         jobs_.back()->next = free_;
@@ -128,8 +127,8 @@ bool Transmitter::start_run(TxJob& job, Instant now, payload::Result& result) {
     job.run_end = job.run_first + 1;
     while (job.run_end < job.pieces_used && job.spaces[job.run_end] == space) ++job.run_end;
     const std::span<const payload::Piece> pieces{job.pieces.data() + job.run_first, job.run_end - job.run_first};
-    const auto outcome = mover_.copy(space, payload::Direction::FromSpace, pieces, reinterpret_cast<uintptr_t>(&job),
-                                     now, result);
+    const auto outcome =
+        mover_.copy(space, payload::Direction::FromSpace, pieces, reinterpret_cast<uintptr_t>(&job), now, result);
     result.outcome = outcome;
     return outcome != payload::Outcome::Pending;
 }
@@ -172,8 +171,8 @@ void Transmitter::send(TxJob& job, Instant now) {
     for (uint32_t i = 0; i < job.good; ++i) {
         TxJob::Build& b = job.builds[i];
         if (!b.finished)
-            close_frame(b, wire::crc32_update(header_state(b, record.headers.network()), b.frame.data + b.header,
-                                              b.payload));
+            close_frame(
+                b, wire::crc32_update(header_state(b, record.headers.network()), b.frame.data + b.header, b.payload));
         job.device->send(b.frame);
     }
     for (uint32_t i = job.good; i < job.builds_used; ++i) job.device->cache.give_back(job.builds[i].frame);

@@ -24,11 +24,11 @@ struct QpRecord;
 struct TxJob {
     struct Build {
         Frame frame;
-        uint16_t header;       // bytes up to the payload
-        uint16_t l3;           // offset of layer 3
-        uint32_t payload;      // bytes without pad
+        uint16_t header;   // bytes up to the payload
+        uint16_t l3;       // offset of layer 3
+        uint32_t payload;  // bytes without pad
         uint64_t gather_tag;
-        bool finished;         // pad and ICRC are there (payload was mapped)
+        bool finished;  // pad and ICRC are there (payload was mapped)
     };
 
     QpRecord* record = nullptr;
@@ -48,7 +48,7 @@ struct TxJob {
 class Transmitter {
   public:
     static constexpr uint32_t kJobs = 256;
-    static constexpr uint32_t kReservedJobs = 32;      // for sessions with nothing out
+    static constexpr uint32_t kReservedJobs = 32;  // for sessions with nothing out
     static constexpr uint32_t kGathersPerSession = 2;
 
     explicit Transmitter(payload::PayloadMover& mover);
@@ -59,7 +59,7 @@ class Transmitter {
 
     struct Outcome {
         uint32_t packets = 0;
-        bool more = false;    // the QP has more to send than the budget allowed
+        bool more = false;  // the QP has more to send than the budget allowed
     };
     // Precondition: ready(record), the QP has a route and no gather out.
     Outcome run(QpRecord& record, uint32_t budget_bytes, Instant now);

@@ -70,7 +70,9 @@ void Waiter::announce() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void Waiter::withdraw() { sleeping_.store(0, std::memory_order_relaxed); }
+void Waiter::withdraw() {
+    sleeping_.store(0, std::memory_order_relaxed);
+}
 
 void Waiter::sleep(Instant now, Instant deadline) {
     const Duration longest = std::max<Duration>(policy_.max_sleep, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Waiter: what a shard does when a turn had nothing to do: some empty polls, then sched_yield per poll, then sleep in
-// epoll on everything that can wake it. A yield that takes long shows that others want this core: then it sleeps at once
-// for the next waits. (Both sides of the border do so; figures in docs/performance.md.)
+// epoll on everything that can wake it. A yield that takes long shows that others want this core: then it sleeps at
+// once for the next waits. (Both sides of the border do so; figures in docs/performance.md.)
 #pragma once
 
 #include <atomic>

@@ -45,8 +45,8 @@ struct Nic {
     uint32_t mtu = 0;
     engine::FramePool* pool = nullptr;
     LiveImpairments live;
-    Impairments current;  // the writer's copy
-    std::vector<std::unique_ptr<Inbox>> inboxes;    // by shard
+    Impairments current;                             // the writer's copy
+    std::vector<std::unique_ptr<Inbox>> inboxes;     // by shard
     std::vector<std::unique_ptr<FabricPort>> ports;  // by shard
 };
 
@@ -59,9 +59,11 @@ struct FabricPort::Impl {
     Impl(Switch::Impl& s, Nic& n, uint32_t nic_index, uint32_t shard_index);
     ~Impl();
 
-    // Hands one frame to whoever its destination MAC names. False: the receiver's ring is full.
-    bool forward(engine::Frame& frame);
-    bool deliver(Nic& nic, engine::Frame& frame);
+    // Hands frames to whoever their destination MACs name, in order; returns how many left.
+    size_t forward(std::span<engine::Frame> frames);
+    [[nodiscard]] Inbox* target(const engine::Frame& frame) const;
+    [[nodiscard]] Inbox& inbox_of(Nic& to, const engine::Frame& frame) const;
+    size_t deliver(Inbox& inbox, std::span<const engine::Frame> frames);
     void flood(engine::Frame& frame);
 
     Switch::Impl& net;

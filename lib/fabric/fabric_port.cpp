@@ -17,13 +17,26 @@ FabricPort::Impl::Impl(Switch::Impl& s, Nic& n, uint32_t nic_index, uint32_t sha
 
 FabricPort::Impl::~Impl() = default;
 
-bool FabricPort::Impl::deliver(Nic& to, engine::Frame& frame) {
+Inbox& FabricPort::Impl::inbox_of(Nic& to, const engine::Frame& frame) const {
+    if (net.shards == 1) return *to.inboxes[0];
     const uint32_t qpn = wire::dest_qp_of({frame.data, frame.length});
-    const uint32_t owner = qpn == wire::kNoDestQp ? 0 : wire::shard_of_qpn(qpn, net.shards);
-    Inbox& inbox = *to.inboxes[owner];
-    if (inbox.rings[shard]->push({&frame, 1}) == 0) return false;
-    inbox.wake_if_sleeping();
-    return true;
+    return *to.inboxes[qpn == wire::kNoDestQp ? 0 : wire::shard_of_qpn(qpn, net.shards)];
+}
+
+// nullptr: a group or unknown address.
+Inbox* FabricPort::Impl::target(const engine::Frame& frame) const {
+    wire::MacAddress dst;
+    std::memcpy(dst.data(), frame.data, dst.size());
+    if (wire::is_multicast(dst)) return nullptr;
+    for (auto& to : net.nics)
+        if (to->mac == dst) return &inbox_of(*to, frame);
+    return nullptr;
+}
+
+size_t FabricPort::Impl::deliver(Inbox& inbox, std::span<const engine::Frame> frames) {
+    const size_t n = inbox.rings[shard]->push(frames);
+    if (n != 0) inbox.wake_if_sleeping();
+    return n;
 }
 
 // Group and unknown addresses: a copy for every other NIC. Only for such frames a full receiver loses its copy: they
@@ -36,21 +49,29 @@ void FabricPort::Impl::flood(engine::Frame& frame) {
         if (copy.room >= frame.length) {
             std::memcpy(copy.data, frame.data, frame.length);
             copy.length = frame.length;
-            if (deliver(*other, copy)) continue;
+            if (deliver(inbox_of(*other, copy), {&copy, 1}) == 1) continue;
         }
         nic.pool->free({&copy, 1});
     }
     nic.pool->free({&frame, 1});
 }
 
-bool FabricPort::Impl::forward(engine::Frame& frame) {
-    wire::MacAddress dst;
-    std::memcpy(dst.data(), frame.data, dst.size());
-    if (!wire::is_multicast(dst))
-        for (auto& to : net.nics)
-            if (to->mac == dst) return deliver(*to, frame);
-    flood(frame);
-    return true;
+// Frames to one receiver are handed over together: its ring and its wake-up word are touched once.
+size_t FabricPort::Impl::forward(std::span<engine::Frame> frames) {
+    size_t n = 0;
+    while (n < frames.size()) {
+        Inbox* to = target(frames[n]);
+        if (to == nullptr) {
+            flood(frames[n++]);
+            continue;
+        }
+        size_t end = n + 1;
+        while (end < frames.size() && target(frames[end]) == to) ++end;
+        const size_t taken = deliver(*to, frames.subspan(n, end - n));
+        n += taken;
+        if (n < end) break;
+    }
+    return n;
 }
 
 FabricPort::FabricPort(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -74,17 +95,13 @@ size_t FabricPort::tx_burst(Instant now, std::span<engine::Frame> frames) {
         Impairments settings;
         if (p.nic.live.load(p.settings_seen, settings)) p.impairer.configure(settings, p.shard);
     }
-    if (p.impairer.transparent()) {
-        size_t n = 0;
-        while (n < frames.size() && p.forward(frames[n])) ++n;
-        return n;
-    }
+    if (p.impairer.transparent()) return p.forward(frames);
     size_t n = 0;
     bool blocked = false;
     while (!blocked) {
         engine::Frame* out = p.impairer.ready(now);
         if (out != nullptr) {
-            blocked = !p.forward(*out);
+            blocked = p.forward({out, 1}) == 0;
             if (!blocked) p.impairer.pop();
         } else if (n < frames.size() && !p.impairer.full()) {
             p.impairer.take(now, frames[n++]);
@@ -95,9 +112,13 @@ size_t FabricPort::tx_burst(Instant now, std::span<engine::Frame> frames) {
     return n;
 }
 
-Instant FabricPort::next_deadline() const { return impl_->impairer.next_deadline(); }
+Instant FabricPort::next_deadline() const {
+    return impl_->impairer.next_deadline();
+}
 
-int FabricPort::wake_fd() const { return impl_->nic.inboxes[impl_->shard]->event_fd; }
+int FabricPort::wake_fd() const {
+    return impl_->nic.inboxes[impl_->shard]->event_fd;
+}
 
 void FabricPort::prepare_sleep() {
     Inbox& inbox = *impl_->nic.inboxes[impl_->shard];
@@ -107,7 +128,9 @@ void FabricPort::prepare_sleep() {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with wake_if_sleeping
 }
 
-void FabricPort::end_sleep() { impl_->nic.inboxes[impl_->shard]->sleeping.store(0, std::memory_order_relaxed); }
+void FabricPort::end_sleep() {
+    impl_->nic.inboxes[impl_->shard]->sleeping.store(0, std::memory_order_relaxed);
+}
 
 engine::PortInfo FabricPort::info() const {
     engine::PortInfo info;
@@ -118,6 +141,8 @@ engine::PortInfo FabricPort::info() const {
     return info;
 }
 
-const stats::CounterBlock& FabricPort::counters() const { return impl_->counters; }
+const stats::CounterBlock& FabricPort::counters() const {
+    return impl_->counters;
+}
 
 }  // namespace rocemu::fabric

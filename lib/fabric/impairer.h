@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Impairer: applies Impairments to a stream of frames. Frames that wait (delay, reordering, or a full receiver) stand in
-// one bounded list in the order in which they may leave.
+// Impairer: applies Impairments to a stream of frames. Frames that wait (delay, reordering, or a full receiver) stand
+// in one bounded list in the order in which they may leave.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,9 @@ bool LiveImpairments::load(uint32_t& version_seen, Impairments& out) const {
     return true;
 }
 
-Switch::Switch(uint32_t shards) : impl_(std::make_unique<Impl>()) { impl_->shards = shards ? shards : 1; }
+Switch::Switch(uint32_t shards) : impl_(std::make_unique<Impl>()) {
+    impl_->shards = shards ? shards : 1;
+}
 
 Switch::~Switch() {
     engine::Frame frame;
@@ -90,6 +92,8 @@ void Switch::set_impairments(uint32_t nic, const Impairments& impairments) {
     impl_->nics[nic]->live.store(impairments);
 }
 
-Impairments Switch::impairments(uint32_t nic) const { return impl_->nics[nic]->current; }
+Impairments Switch::impairments(uint32_t nic) const {
+    return impl_->nics[nic]->current;
+}
 
 }  // namespace rocemu::fabric

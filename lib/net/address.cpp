@@ -14,13 +14,20 @@ constexpr uint8_t kRouteHopLimit = 64;
 
 const char* text_of(AddressError error) {
     switch (error) {
-        case AddressError::None: return "ok";
-        case AddressError::NoGrh: return "ah_attr.is_global is not set: RoCE needs a GID (programs: give a GID index)";
-        case AddressError::NoSuchSgid: return "ah_attr.grh.sgid_index is an empty entry of the GID table";
-        case AddressError::VersionOne: return "ah_attr.grh.sgid_index is a RoCE v1 entry, which is not supported yet";
-        case AddressError::FamilyDiffers: return "ah_attr.grh.dgid is of another address family than the SGID";
-        case AddressError::BadDgid: return "ah_attr.grh.dgid is zero or a group";
-        case AddressError::BadSl: return "ah_attr.sl is above 7";
+        case AddressError::None:
+            return "ok";
+        case AddressError::NoGrh:
+            return "ah_attr.is_global is not set: RoCE needs a GID (programs: give a GID index)";
+        case AddressError::NoSuchSgid:
+            return "ah_attr.grh.sgid_index is an empty entry of the GID table";
+        case AddressError::VersionOne:
+            return "ah_attr.grh.sgid_index is a RoCE v1 entry, which is not supported yet";
+        case AddressError::FamilyDiffers:
+            return "ah_attr.grh.dgid is of another address family than the SGID";
+        case AddressError::BadDgid:
+            return "ah_attr.grh.dgid is zero or a group";
+        case AddressError::BadSl:
+            return "ah_attr.sl is above 7";
     }
     return "unknown";
 }

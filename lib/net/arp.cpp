@@ -21,7 +21,8 @@ ArpFrame frame_of(const wire::MacAddress& dst, const ArpPacket& packet) {
 std::optional<ArpPacket> ArpPacket::parse(std::span<const std::byte> bytes) {
     if (bytes.size() < kSize) return std::nullopt;
     const std::byte* p = bytes.data();
-    if (load_be<uint16_t>(p) != kHardwareEthernet || load_be<uint16_t>(p + 2) != wire::kEtherTypeIpv4) return std::nullopt;
+    if (load_be<uint16_t>(p) != kHardwareEthernet || load_be<uint16_t>(p + 2) != wire::kEtherTypeIpv4)
+        return std::nullopt;
     if (p[4] != std::byte{6} || p[5] != std::byte{4}) return std::nullopt;
     const auto operation = load_be<uint16_t>(p + 6);
     if (operation != 1 && operation != 2) return std::nullopt;

@@ -31,8 +31,8 @@ namespace rocemu::net {
 // The MAC address a link-local GID was made from, if it has the ff:fe mark of an EUI-64.
 [[nodiscard]] constexpr std::optional<wire::MacAddress> mac_of_link_local(const wire::Gid& gid) {
     if (!gid.is_link_local() || gid.raw[11] != 0xff || gid.raw[12] != 0xfe) return std::nullopt;
-    return wire::MacAddress{static_cast<uint8_t>(gid.raw[8] ^ 2), gid.raw[9], gid.raw[10], gid.raw[13], gid.raw[14],
-                            gid.raw[15]};
+    return wire::MacAddress{
+        static_cast<uint8_t>(gid.raw[8] ^ 2), gid.raw[9], gid.raw[10], gid.raw[13], gid.raw[14], gid.raw[15]};
 }
 
 }  // namespace rocemu::net

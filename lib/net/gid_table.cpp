@@ -7,7 +7,9 @@
 namespace rocemu::net {
 namespace {
 
-int rank(const wire::Gid& gid) { return gid.is_link_local() ? 0 : gid.is_ipv4_mapped() ? 1 : 2; }
+int rank(const wire::Gid& gid) {
+    return gid.is_link_local() ? 0 : gid.is_ipv4_mapped() ? 1 : 2;
+}
 
 }  // namespace
 

@@ -18,6 +18,8 @@ inline constexpr uint32_t kRoceOverhead = 96;
     return code;
 }
 
-[[nodiscard]] constexpr uint32_t mtu_bytes(uint8_t code) { return code >= 1 && code <= 5 ? 128u << code : 0; }
+[[nodiscard]] constexpr uint32_t mtu_bytes(uint8_t code) {
+    return code >= 1 && code <= 5 ? 128u << code : 0;
+}
 
 }  // namespace rocemu::net

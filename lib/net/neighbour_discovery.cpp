@@ -54,7 +54,8 @@ std::optional<NdMessage> NdMessage::parse(std::span<const std::byte> bytes, cons
     if (bytes.size() < wire::Ipv6Header::kSize + kBodySize) return std::nullopt;
     const auto ip = wire::Ipv6Header::parse(bytes.data());
     if (ip.version != 6 || ip.next_header != kIcmpv6 || ip.hop_limit != 255) return std::nullopt;
-    if (ip.payload_length < kBodySize || bytes.size() - wire::Ipv6Header::kSize < ip.payload_length) return std::nullopt;
+    if (ip.payload_length < kBodySize || bytes.size() - wire::Ipv6Header::kSize < ip.payload_length)
+        return std::nullopt;
     const auto message = bytes.subspan(wire::Ipv6Header::kSize, ip.payload_length);
     const auto type = static_cast<uint8_t>(message[0]);
     if (type != kSolicit && type != kAdvertise) return std::nullopt;

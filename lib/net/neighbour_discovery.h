@@ -13,10 +13,10 @@
 namespace rocemu::net {
 
 struct NdMessage {
-    bool solicitation = false;      // else advertisement
-    wire::Gid source;               // of the IPv6 header; zero in duplicate address detection
-    wire::Gid target;               // whose MAC address is asked for or told
-    wire::MacAddress source_mac{};  // of the Ethernet header
+    bool solicitation = false;                     // else advertisement
+    wire::Gid source;                              // of the IPv6 header; zero in duplicate address detection
+    wire::Gid target;                              // whose MAC address is asked for or told
+    wire::MacAddress source_mac{};                 // of the Ethernet header
     std::optional<wire::MacAddress> link_address;  // source (solicitation) or target (advertisement) option
 
     // `bytes` is an IPv6 packet. nullopt: no neighbour solicitation or advertisement, or hop limit below 255 (RFC 4861

@@ -8,7 +8,8 @@
 namespace rocemu::net {
 
 NeighbourTable::Entry* NeighbourTable::find(const wire::Gid& address) {
-    const auto it = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.address == address; });
+    const auto it =
+        std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.address == address; });
     return it == entries_.end() ? nullptr : &*it;
 }
 const NeighbourTable::Entry* NeighbourTable::find(const wire::Gid& address) const {

@@ -2,7 +2,8 @@
 // NeighbourTable: from an address on the link to its MAC address, with the states of RFC 4861 7.3.2 reduced to what a
 // NIC needs. `now` comes in, requests to send and failures come out; whoever owns the table sends ARP or ND frames.
 //
-//   (absent) --resolve--> Incomplete --learn--> Reachable --kReachable--> Stale --resolve--> Probing --learn--> Reachable
+//   (absent) --resolve--> Incomplete --learn--> Reachable --kReachable--> Stale --resolve--> Probing --learn-->
+//   Reachable
 //                              |                                                                 |
 //                              +-- kTries requests without answer --> Failed (forgotten after kFailedHold)
 //

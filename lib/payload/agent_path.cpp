@@ -16,7 +16,9 @@ namespace {
 
 constexpr uint32_t kTailBytes = 8;
 
-void futex_wake(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void futex_wake(std::atomic<uint32_t>& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
 
 }  // namespace
 
@@ -122,7 +124,8 @@ void AgentPath::pump() {
 void AgentPath::finish(const Job& job, uint32_t index) {
     Operation& operation = operations_[job.operation - first_];
     const abi::AgentJob& shared = ring_.jobs[index];
-    const uint32_t result = *const_cast<const volatile uint32_t*>(&shared.result);  // once: the other side may change it
+    const uint32_t result =
+        *const_cast<const volatile uint32_t*>(&shared.result);  // once: the other side may change it
     --operation.jobs_out;
     stage_head_ = job.stage_end;
     if (operation.failed || operation.reported) return;
@@ -198,6 +201,7 @@ void AgentPath::abandon(std::deque<Result>& results) {
         report(operation, results);
     }
     if (broken_) {
+        first_ += operations_.size();
         operations_.clear();
         pump_at_ = 0;
     }

@@ -26,14 +26,19 @@ class AgentPath {
     // Everything pending ends as Fault.
     void abandon(std::deque<Result>& results);
     [[nodiscard]] size_t pending() const { return pending_; }
+    // Number of the next operation, and whether all before `number` were reported (they are, in order).
+    [[nodiscard]] uint64_t next() const { return first_ + operations_.size(); }
+    [[nodiscard]] bool passed(uint64_t number) const {
+        return number <= first_ || operations_[number - 1 - first_].reported;
+    }
 
   private:
     struct Operation {
         uint64_t cookie = 0;
         abi::AgentOp op = abi::AgentOp::Read;
         std::vector<Piece> pieces;
-        uint32_t next_piece = 0;    // first one not completely submitted
-        uint32_t next_offset = 0;   // bytes of it that are
+        uint32_t next_piece = 0;   // first one not completely submitted
+        uint32_t next_offset = 0;  // bytes of it that are
         uint32_t jobs_out = 0;
         uint64_t compare_add = 0, swap = 0, original = 0;
         bool failed = false;
@@ -45,7 +50,7 @@ class AgentPath {
     struct Job {
         uint64_t operation = 0;  // number of the operation
         uint32_t piece = 0;
-        uint32_t offset = 0;     // into the piece
+        uint32_t offset = 0;  // into the piece
         uint32_t length = 0;
         uint32_t stage_offset = 0;
         uint64_t stage_end = 0;
@@ -63,13 +68,13 @@ class AgentPath {
     SpaceStats* stats_;
     stats::CounterBlock& counters_;
     std::deque<Operation> operations_;
-    uint64_t first_ = 0;        // number of operations_.front()
-    size_t pump_at_ = 0;        // index of the first operation that is not submitted completely
-    size_t pending_ = 0;        // not reported
+    uint64_t first_ = 0;  // number of operations_.front()
+    size_t pump_at_ = 0;  // index of the first operation that is not submitted completely
+    size_t pending_ = 0;  // not reported
     std::array<Job, abi::kAgentJobs> jobs_{};
     uint32_t submitted_ = 0, done_ = 0;
     uint64_t stage_head_ = 0, stage_tail_ = 0;  // free-running byte positions
-    bool broken_ = false;       // the other side broke the rules: nothing is submitted any more
+    bool broken_ = false;                       // the other side broke the rules: nothing is submitted any more
 };
 
 }  // namespace rocemu::payload

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PayloadMover: chooses the path of a job and keeps the results of those that finish later. A space begins with the path
-// found by the probe at hello; the first refused process_vm call moves it to the agent for good (a process can make
-// itself non-dumpable at any time).
+// PayloadMover: chooses the path of a job and keeps the results of those that finish later. A space begins with the
+// path found by the probe at hello; the first refused process_vm call moves it to the agent for good (a process can
+// make itself non-dumpable at any time).
 #include "payload/mover.h"
 
 #include <cerrno>
@@ -134,6 +134,16 @@ size_t PayloadMover::poll(Instant now, std::span<Result> results) {
         impl_->results.pop_front();
     }
     return n;
+}
+
+uint64_t PayloadMover::fence(memory::SpaceId id) const {
+    const auto it = impl_->spaces.find(id);
+    return it == impl_->spaces.end() || !it->second.agent ? 0 : it->second.agent->next();
+}
+
+bool PayloadMover::passed(memory::SpaceId id, uint64_t fence) const {
+    const auto it = impl_->spaces.find(id);
+    return it == impl_->spaces.end() || !it->second.agent || it->second.agent->passed(fence);
 }
 
 bool PayloadMover::idle() const {

@@ -63,8 +63,8 @@ class PayloadMover {
     // Adjacent pieces (va contiguous) become one remote range; the last 8 bytes of a ToSpace job are stored last, by
     // themselves. `pieces` may be reused after return; the local buffers must stay until the job has ended.
     // Pending: the result comes by poll(), with `cookie`.
-    Outcome copy(memory::SpaceId space, Direction direction, std::span<const Piece> pieces, uint64_t cookie, Instant now,
-                 Result& result);
+    Outcome copy(memory::SpaceId space, Direction direction, std::span<const Piece> pieces, uint64_t cookie,
+                 Instant now, Result& result);
     // 8-byte aligned address. Executed by this shard (process_vm) or by the application's CPU (agent).
     Outcome atomic(memory::SpaceId space, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap,
                    uint64_t cookie, Instant now, Result& result);
@@ -72,6 +72,11 @@ class PayloadMover {
     // Results of pending jobs, in order per space; jobs older than kJobTimeout end as Fault.
     size_t poll(Instant now, std::span<Result> results);
     [[nodiscard]] bool idle() const;  // nothing pending
+
+    // For deregistration: passed(space, fence(space)) becomes true when every job submitted before the fence has ended,
+    // so that nothing is copied afterwards. Unknown spaces have passed everything.
+    [[nodiscard]] uint64_t fence(memory::SpaceId space) const;
+    [[nodiscard]] bool passed(memory::SpaceId space, uint64_t fence) const;
 
     static constexpr Duration kJobTimeout = 2 * kSecond;
 

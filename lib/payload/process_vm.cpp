@@ -39,8 +39,9 @@ struct Vectors {
         remote[remotes++] = {static_cast<char*>(last.iov_base) + last.iov_len, kTailBytes};
     }
     [[nodiscard]] ssize_t call(int pid, Direction direction) const {
-        return direction == Direction::FromSpace ? process_vm_readv(pid, local.data(), locals, remote.data(), remotes, 0)
-                                                 : process_vm_writev(pid, local.data(), locals, remote.data(), remotes, 0);
+        return direction == Direction::FromSpace
+                   ? process_vm_readv(pid, local.data(), locals, remote.data(), remotes, 0)
+                   : process_vm_writev(pid, local.data(), locals, remote.data(), remotes, 0);
     }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The pull path: process_vm_readv/writev between buffers of the daemon and one process. A call costs about 2 us whatever
-// its size and 0.5 us for each further remote range, local ranges are nearly free: so one call for a whole message
-// range, with adjacent pieces merged on the remote side. See process_vm_readv(2).
+// The pull path: process_vm_readv/writev between buffers of the daemon and one process. A call costs about 2 us
+// whatever its size and 0.5 us for each further remote range, local ranges are nearly free: so one call for a whole
+// message range, with adjacent pieces merged on the remote side. See process_vm_readv(2).
 #pragma once
 
 #include <cstdint>

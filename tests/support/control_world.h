@@ -50,7 +50,8 @@ class ControlWorld {
         }
         shard_thread_ = std::thread([this] { shard_.run(); });
         listener_ = std::make_unique<control::Listener>(path_, config_.daemon);
-        server_ = std::make_unique<control::Server>(config_, loop_, *listener_, std::vector{&shard_}, std::move(devices), &switch_);
+        server_ = std::make_unique<control::Server>(config_, loop_, *listener_, std::vector{&shard_},
+                                                    std::move(devices), &switch_);
         control_thread_ = std::thread([this] { server_->run(); });
     }
     ~ControlWorld() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// EngineWorld: a shard with NICs on the embedded switch, driven in virtual time, and applications that post WQEs by hand
-// into plain memory laid out as lib/abi says. No EAL, no control, no provider.
+// EngineWorld: a shard with NICs on the embedded switch, driven in virtual time, and applications that post WQEs by
+// hand into plain memory laid out as lib/abi says. No EAL, no control, no provider.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -8,8 +8,8 @@
 
 #include <cstring>
 #include <deque>
-#include <unordered_map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/shard.h"
@@ -79,8 +79,10 @@ struct AppSession {
                 uint64_t v;
                 std::memcpy(&v, va, 8);
                 job.original = v;
-                if (job.op == static_cast<uint32_t>(abi::AgentOp::FetchAdd)) v += job.compare_add;
-                else if (v == job.compare_add) v = job.swap;
+                if (job.op == static_cast<uint32_t>(abi::AgentOp::FetchAdd))
+                    v += job.compare_add;
+                else if (v == job.compare_add)
+                    v = job.swap;
                 std::memcpy(va, &v, 8);
             }
             r.done.store(n + 1, std::memory_order_release);
@@ -106,8 +108,12 @@ struct AppQp {
 
     abi::QueueHeader& sq_header() { return *sq.as<abi::QueueHeader>(); }
     abi::QueueHeader& rq_header() { return *rq.as<abi::QueueHeader>(); }
-    std::byte* sq_slot(uint32_t i) { return sq.p + sizeof(abi::QueueHeader) + size_t{i & (caps.max_send_wr - 1)} * sq_stride; }
-    std::byte* rq_slot(uint32_t i) { return rq.p + sizeof(abi::QueueHeader) + size_t{i & (caps.max_recv_wr - 1)} * rq_stride; }
+    std::byte* sq_slot(uint32_t i) {
+        return sq.p + sizeof(abi::QueueHeader) + size_t{i & (caps.max_send_wr - 1)} * sq_stride;
+    }
+    std::byte* rq_slot(uint32_t i) {
+        return rq.p + sizeof(abi::QueueHeader) + size_t{i & (caps.max_recv_wr - 1)} * rq_stride;
+    }
 
     void post_send(abi::SqWqe wqe, std::vector<abi::WqeSge> sges = {}, std::vector<std::byte> inline_data = {}) {
         std::byte* slot = sq_slot(sq_producer);
@@ -207,7 +213,8 @@ class EngineWorld {
         cq_ids[&cq] = setup.id;
         return cq;
     }
-    AppQp& add_qp(AppSession& s, AppCq& scq, AppCq& rcq, uint32_t device, transport::QpCaps caps = {256, 256, 4, 4, 128}) {
+    AppQp& add_qp(AppSession& s, AppCq& scq, AppCq& rcq, uint32_t device,
+                  transport::QpCaps caps = {256, 256, 4, 4, 128}) {
         auto& q = qps.emplace_back(s, scq, rcq, static_cast<uint32_t>(0x100 + qps.size()), caps);
         q.slot_number = static_cast<uint32_t>(qps.size() * 67);
         q.device = device;
@@ -253,8 +260,8 @@ class EngineWorld {
         route.dst_mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(peer.device + 1)};
         route.src_gid = gid_of(q.device);
         route.dst_gid = gid_of(peer.device);
-        if (const int e = modify(
-                q, a, kState | kAv | kPathMtu | kDestQpn | kRqPsn | kMaxDestRdAtomic | kMinRnrTimer, &route))
+        if (const int e =
+                modify(q, a, kState | kAv | kPathMtu | kDestQpn | kRqPsn | kMaxDestRdAtomic | kMinRnrTimer, &route))
             return e;
         a = {};
         a.state = QpState::Rts;

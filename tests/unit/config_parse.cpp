@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The configuration reader: defaults, every kind of option, and errors that name file, line and key.
 #include <catch2/catch.hpp>
-
 #include <fstream>
 #include <sstream>
 
@@ -46,7 +45,8 @@ addresses = ["10.0.0.1/8", "2001:db8::1/64"]
 mac = "02:00:00:00:00:09"
 mtu = 1500
 impairments = { drop = 0.25, duplicate = 1, seed = 9 }
-)", "f");
+)",
+                                 "f");
     CHECK(c.daemon.lcores == std::vector<int64_t>{1, 3});
     CHECK(c.daemon.socket_mode == 0666);
     CHECK(c.daemon.wait == "dedicated");
@@ -94,7 +94,8 @@ TEST_CASE("errors name file, line and key") {
 
 TEST_CASE("all errors of a file are told at once") {
     const auto text = error_of("[daemon]\na = 1\nb = 2\n[limits]\nmax_qp = 0\n");
-    CHECK_THAT(text, Contains("bad.toml:2: daemon.a") && Contains("bad.toml:3: daemon.b") && Contains("bad.toml:5: limits.max_qp"));
+    CHECK_THAT(text, Contains("bad.toml:2: daemon.a") && Contains("bad.toml:3: daemon.b") &&
+                         Contains("bad.toml:5: limits.max_qp"));
 }
 
 TEST_CASE("a missing file is named") {

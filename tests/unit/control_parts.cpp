@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parts of control without a server: number allocators, the arena, pcapng blocks, rtnetlink, the event loop.
-#include <catch2/catch.hpp>
-
 #include <sys/eventfd.h>
 
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <map>
 #include <random>
@@ -77,7 +76,8 @@ TEST_CASE("arena: blocks never overlap, come back zero, holes join") {
             live.emplace_back(b, mark);
         } else if (!live.empty()) {
             const size_t at = random() % live.size();
-            for (uint64_t k = 0; k < live[at].first.bytes; ++k) REQUIRE(live[at].first.address[k] == std::byte{live[at].second});
+            for (uint64_t k = 0; k < live[at].first.bytes; ++k)
+                REQUIRE(live[at].first.address[k] == std::byte{live[at].second});
             arena.free(live[at].first);
             live.erase(live.begin() + static_cast<long>(at));
         }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The control socket itself: hello and versions, who may ask what, nonsense, GID table, modify_qp's addresses, events,
 // a second daemon, stale sockets.
-#include <catch2/catch.hpp>
-
 #include <sys/stat.h>
 
+#include <catch2/catch.hpp>
 #include <fstream>
 
 #include "support/control_world.h"
@@ -28,7 +27,8 @@ abi::ModifyQpRequest to_rtr(uint32_t qpn, const char* dgid) {
     namespace mask = qp_attr_mask;
     abi::ModifyQpRequest r;
     r.qpn = qpn;
-    r.mask = mask::kState | mask::kAv | mask::kPathMtu | mask::kDestQpn | mask::kRqPsn | mask::kMaxDestRdAtomic | mask::kMinRnrTimer;
+    r.mask = mask::kState | mask::kAv | mask::kPathMtu | mask::kDestQpn | mask::kRqPsn | mask::kMaxDestRdAtomic |
+             mask::kMinRnrTimer;
     r.attr.state = static_cast<uint32_t>(QpState::Rtr);
     r.attr.path_mtu = 5;
     r.attr.dest_qpn = 0x123;

@@ -40,7 +40,9 @@ struct Pair {
     abi::Cqe cqe;
 };
 
-WcStatus status(const abi::Cqe& e) { return static_cast<WcStatus>(e.status); }
+WcStatus status(const abi::Cqe& e) {
+    return static_cast<WcStatus>(e.status);
+}
 
 }  // namespace
 

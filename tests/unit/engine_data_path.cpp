@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The whole data path of one shard in virtual time: WQEs posted by hand on one NIC, CQEs and memory seen on the other.
 #include <catch2/catch.hpp>
-
 #include <numeric>
 #include <random>
 
@@ -37,7 +36,9 @@ struct Pair {
     abi::Cqe cqe;
 };
 
-WcStatus status(const abi::Cqe& e) { return static_cast<WcStatus>(e.status); }
+WcStatus status(const abi::Cqe& e) {
+    return static_cast<WcStatus>(e.status);
+}
 
 }  // namespace
 
@@ -142,6 +143,30 @@ TEST_CASE("a frame is never lost from the pool", "[engine]") {
         CHECK(p.w.shard.destroy_qp(p.a.qpn));
         CHECK(p.w.shard.destroy_qp(p.b.qpn));
     }
+}
+
+TEST_CASE("a slow agent and repeated packets leave no frame behind", "[engine]") {
+    Pair p(3, payload::Path::Agent);
+    fabric::Impairments bad;
+    bad.seed = 5;
+    bad.duplicate_ppm = 300000;
+    bad.drop_ppm = 20000;
+    p.w.fabric.set_impairments(0, bad);
+    for (int i = 0; i < 60; ++i) {
+        p.b.post_recv(1, {sge(p.dst.data(), 200000, p.key_dst)});
+        p.a.post_send(make_wqe(WrOpcode::Send, 1), {sge(p.src.data(), 100000, p.key_src)});
+        p.w.agents_run = false;
+        for (int turn = 0; turn < 20000 && !p.cq_b.poll(p.cqe); ++turn) {
+            p.w.turns(1);
+            if (turn % 7 == 0)
+                for (auto& s : p.w.sessions) s.serve_agent();
+        }
+        REQUIRE(status(p.cqe) == WcStatus::Success);
+        p.w.agents_run = true;
+        REQUIRE(p.w.wait_cqe(p.cq_a, p.cqe));
+    }
+    p.w.turns(1000);
+    CHECK(p.w.pool.out() <= 2 * 128);
 }
 
 TEST_CASE("faults of the fabric lose no byte and are counted", "[engine]") {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A client that writes nonsense into its queues and doorbells loses its own work and disturbs nobody.
 #include <catch2/catch.hpp>
-
 #include <random>
 
 #include "support/engine_world.h"
@@ -12,8 +11,15 @@ using namespace rocemu::test;
 namespace {
 
 struct World {
-    World() : hs(w.add_session()), hcq(w.add_cq(hs)), sa(w.add_session()), sb(w.add_session()), cq_a(w.add_cq(sa)),
-              cq_b(w.add_cq(sb)), a(w.add_qp(sa, cq_a, cq_a, 0)), b(w.add_qp(sb, cq_b, cq_b, 1)) {
+    World()
+        : hs(w.add_session()),
+          hcq(w.add_cq(hs)),
+          sa(w.add_session()),
+          sb(w.add_session()),
+          cq_a(w.add_cq(sa)),
+          cq_b(w.add_cq(sb)),
+          a(w.add_qp(sa, cq_a, cq_a, 0)),
+          b(w.add_qp(sb, cq_b, cq_b, 1)) {
         REQUIRE(w.connect(a, b) == 0);
         key_a = w.add_mr(sa, src.data(), src.size());
         key_b = w.add_mr(sb, dst.data(), dst.size());
@@ -86,8 +92,8 @@ TEST_CASE("wrong WQEs complete with the error of their fault", "[engine][10.8.5]
           WcStatus::LocProtErr);
     // Registered but not mapped.
     const uint32_t hole = x.w.add_mr(x.hs, reinterpret_cast<void*>(0x10000), 4096);
-    CHECK(x.first_status(x.hostile(), make_wqe(WrOpcode::Send, 9), {sge(reinterpret_cast<void*>(0x10000), 100, hole)}) ==
-          WcStatus::LocProtErr);
+    CHECK(x.first_status(x.hostile(), make_wqe(WrOpcode::Send, 9),
+                         {sge(reinterpret_cast<void*>(0x10000), 100, hole)}) == WcStatus::LocProtErr);
     x.honest();
 }
 
@@ -136,8 +142,10 @@ TEST_CASE("random bytes in both queues", "[engine]") {
     World x;
     for (int round = 0; round < 200; ++round) {
         AppQp& q = x.hostile();
-        for (size_t i = sizeof(abi::QueueHeader); i < 64 * q.sq_stride; ++i) q.sq.p[i] = static_cast<std::byte>(x.rng());
-        for (size_t i = sizeof(abi::QueueHeader); i < 64 * q.rq_stride; ++i) q.rq.p[i] = static_cast<std::byte>(x.rng());
+        for (size_t i = sizeof(abi::QueueHeader); i < 64 * q.sq_stride; ++i)
+            q.sq.p[i] = static_cast<std::byte>(x.rng());
+        for (size_t i = sizeof(abi::QueueHeader); i < 64 * q.rq_stride; ++i)
+            q.rq.p[i] = static_cast<std::byte>(x.rng());
         q.sq_header().producer.store(x.rng() % 300);
         q.rq_header().producer.store(x.rng() % 300);
         x.hs.ring(q.slot_number);
@@ -180,8 +188,10 @@ TEST_CASE("an agent that never answers holds up its own process only", "[engine]
         auto wqe = make_wqe(WrOpcode::RdmaWrite, 1);
         wqe.remote_addr = reinterpret_cast<uintptr_t>(memory.data());
         wqe.rkey = key;
-        if (i % 2 == 0) q.post_send(wqe, {sge(memory.data(), 100000, key)});   // gathers hang
-        else q.post_send(wqe, {}, std::vector<std::byte>(128));                // placements hang
+        if (i % 2 == 0)
+            q.post_send(wqe, {sge(memory.data(), 100000, key)});  // gathers hang
+        else
+            q.post_send(wqe, {}, std::vector<std::byte>(128));  // placements hang
     }
     for (int i = 0; i < 20; ++i) {
         const Instant start = x.w.now;

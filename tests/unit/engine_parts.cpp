@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Small parts of the engine by themselves: timing wheel against a sorted list, QPN table against a map, capture ring,
 // mailbox and notifier between two threads, ARP answers.
-#include <catch2/catch.hpp>
-
-#include <map>
 #include <poll.h>
+
+#include <catch2/catch.hpp>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -40,8 +40,10 @@ TEST_CASE("timing wheel: never early, at most one slot late, never lost", "[engi
             for (auto& m : nodes)
                 if (m.expected) next = std::min(next, m.when);
             const Instant told = wheel.next_deadline();
-            if (next != kNever) REQUIRE(told.ns <= next.ns + 2 * 4096);
-            else REQUIRE(told == kNever);
+            if (next != kNever)
+                REQUIRE(told.ns <= next.ns + 2 * 4096);
+            else
+                REQUIRE(told == kNever);
             now = now + static_cast<Duration>(rng() % static_cast<uint64_t>(spans[rng() % 4] / 10));
             wheel.expire(now, 1000, [&](TimerNode& t) {
                 Node& m = static_cast<Node&>(t);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SharedPort: one port, several shards: frames reach the owner of their QP, what the shards send leaves by the one port,
-// and whoever sleeps is woken.
-#include <catch2/catch.hpp>
-
+// SharedPort: one port, several shards: frames reach the owner of their QP, what the shards send leaves by the one
+// port, and whoever sleeps is woken.
 #include <poll.h>
 
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <deque>
 
@@ -48,7 +47,9 @@ engine::Frame roce(HeapPool& pool, uint32_t qpn) {
     return f;
 }
 
-uint32_t qpn_of(const engine::Frame& f) { return load_be24(f.data + 47); }
+uint32_t qpn_of(const engine::Frame& f) {
+    return load_be24(f.data + 47);
+}
 bool readable(int fd) {
     pollfd p{fd, POLLIN, 0};
     return poll(&p, 1, 0) == 1;

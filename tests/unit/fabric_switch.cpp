@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The embedded switch: forwarding by MAC and by shard, flooding, back-pressure, wake-up, and impairments that repeat with
-// their seed and are all counted.
-#include <catch2/catch.hpp>
-
+// The embedded switch: forwarding by MAC and by shard, flooding, back-pressure, wake-up, and impairments that repeat
+// with their seed and are all counted.
 #include <poll.h>
 
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -20,7 +19,9 @@ using stats::Counter;
 namespace {
 
 using Mac = std::array<uint8_t, 6>;
-constexpr Mac mac_of(uint8_t n) { return {2, 0, 0, 0, 0, n}; }
+constexpr Mac mac_of(uint8_t n) {
+    return {2, 0, 0, 0, 0, n};
+}
 
 struct Net {
     explicit Net(uint32_t nics = 3, uint32_t shards = 1) : sw(shards) {
@@ -162,9 +163,10 @@ TEST_CASE("impairments: the same seed gives the same faults, each is counted", "
         CHECK(missing >= c.get(Counter::fault_dropped));
         CHECK(missing <= c.get(Counter::fault_dropped) + c.get(Counter::fault_corrupted));
         CHECK(late > c.get(Counter::fault_reordered) / 2);
-        for (const auto& [counter, ppm] :
-             std::map<Counter, uint32_t>{{Counter::fault_dropped, 20000}, {Counter::fault_duplicated, 30000},
-                                         {Counter::fault_reordered, 40000}, {Counter::fault_corrupted, 50000}}) {
+        for (const auto& [counter, ppm] : std::map<Counter, uint32_t>{{Counter::fault_dropped, 20000},
+                                                                      {Counter::fault_duplicated, 30000},
+                                                                      {Counter::fault_reordered, 40000},
+                                                                      {Counter::fault_corrupted, 50000}}) {
             const auto expected = ppm * kFrames / 1'000'000;
             CHECK(c.get(counter) > expected * 7 / 10);
             CHECK(c.get(counter) < expected * 13 / 10);

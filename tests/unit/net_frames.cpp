@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ARP and neighbour discovery frames: what we build is understood, what is malformed is not, and golden bytes.
 #include <catch2/catch.hpp>
-
 #include <vector>
 
 #include "net/arp.h"
@@ -18,14 +17,16 @@ std::vector<std::byte> bytes(std::initializer_list<int> list) {
     for (int b : list) v.push_back(static_cast<std::byte>(b));
     return v;
 }
-auto body(const auto& frame) { return std::span<const std::byte>(frame).subspan(wire::EthHeader::kSize); }
+auto body(const auto& frame) {
+    return std::span<const std::byte>(frame).subspan(wire::EthHeader::kSize);
+}
 
 }  // namespace
 
 TEST_CASE("ARP request has the bytes of RFC 826") {
     const auto frame = net::arp_request(kUs, 0x0a000001, 0x0a000002);
-    const auto golden = bytes({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1,
-                               2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2});
+    const auto golden = bytes({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0,  0, 0, 0, 1, 8, 6, 0, 1, 8, 0,  6, 4, 0,
+                               1,    2,    0,    0,    0,    0,    1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2});
     CHECK(std::equal(golden.begin(), golden.end(), frame.begin()));
     CHECK(frame.size() == 60);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // GID table, neighbour table, address assembly, MTU rule, EUI-64.
-#include <catch2/catch.hpp>
-
 #include <array>
+#include <catch2/catch.hpp>
 
 #include "net/address.h"
 #include "net/eui64.h"
@@ -15,7 +14,9 @@ using net::RoceVersion;
 
 namespace {
 
-wire::Gid gid(const char* text) { return *wire::parse_gid(text); }
+wire::Gid gid(const char* text) {
+    return *wire::parse_gid(text);
+}
 constexpr wire::MacAddress kMac{2, 0, 0, 0, 0, 1}, kOther{2, 0, 0, 0, 0, 2};
 
 }  // namespace

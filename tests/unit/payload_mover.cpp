@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PayloadMover over both paths: our own process and a forked child by process_vm, a thread of this test as the agent;
 // memory that vanished, a process that vanished, an agent that sleeps, lies or is stuck.
-#include <catch2/catch.hpp>
-
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -10,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -26,7 +25,8 @@ constexpr size_t kPage = 4096;
 
 struct Pages {
     explicit Pages(size_t n)
-        : p(static_cast<std::byte*>(mmap(nullptr, n * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        : p(static_cast<std::byte*>(
+              mmap(nullptr, n * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
           bytes(n * kPage) {}
     ~Pages() { munmap(p, bytes); }
     void hole(size_t page) { mprotect(p + page * kPage, kPage, PROT_NONE); }
@@ -34,16 +34,22 @@ struct Pages {
     size_t bytes;
 };
 
-uint64_t address(const void* p) { return reinterpret_cast<uint64_t>(p); }
+uint64_t address(const void* p) {
+    return reinterpret_cast<uint64_t>(p);
+}
 
 // The application's side of abi/agent_ring.h.
 struct Agent {
-    Agent() : ring(static_cast<abi::AgentRing*>(mmap(nullptr, sizeof(abi::AgentRing), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+    Agent()
+        : ring(static_cast<abi::AgentRing*>(
+              mmap(nullptr, sizeof(abi::AgentRing), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
     ~Agent() {
         end();
         munmap(ring, sizeof *ring);
     }
-    void start() { thread = std::thread([this] { run(); }); }
+    void start() {
+        thread = std::thread([this] { run(); });
+    }
     void end() {
         stop = true;
         if (thread.joinable()) thread.join();
@@ -94,7 +100,9 @@ struct World {
     PayloadMover mover{counters};
     SpaceStats stats;
     Result result{};
-    void add(Path path, int pid = getpid(), abi::AgentRing* ring = nullptr) { mover.add_space({1, pid, path, ring, &stats}); }
+    void add(Path path, int pid = getpid(), abi::AgentRing* ring = nullptr) {
+        mover.add_space({1, pid, path, ring, &stats});
+    }
     Outcome copy(Direction d, std::vector<Piece> pieces, uint64_t cookie = 7) {
         return mover.copy(1, d, pieces, cookie, {0}, result);
     }
@@ -161,7 +169,8 @@ TEST_CASE("a piece that straddles a hole fails, the ones before it are complete"
     Pages app(3);
     app.hole(1);
     auto local = pattern(2000, 1);
-    const std::vector<Piece> pieces{{local.data(), address(app.p) + 100, 50}, {local.data() + 50, address(app.p) + kPage - 10, 20},
+    const std::vector<Piece> pieces{{local.data(), address(app.p) + 100, 50},
+                                    {local.data() + 50, address(app.p) + kPage - 10, 20},
                                     {local.data() + 70, address(app.p) + 2 * kPage, 30}};
     REQUIRE(w.copy(Direction::ToSpace, pieces) == Outcome::Fault);
     CHECK(w.result.failed_piece == 1);
@@ -236,14 +245,18 @@ TEST_CASE("agent moves more than its stage holds, in order, and the last bytes b
     const size_t n = 3 * abi::kAgentStageBytes + 12345;
     Pages app(n / kPage + 1);
     auto local = pattern(n, 5);
-    REQUIRE(w.copy(Direction::ToSpace, {{local.data(), address(app.p), static_cast<uint32_t>(n)}}, 1) == Outcome::Pending);
+    REQUIRE(w.copy(Direction::ToSpace, {{local.data(), address(app.p), static_cast<uint32_t>(n)}}, 1) ==
+            Outcome::Pending);
     Result r = w.wait();
     CHECK((r.cookie == 1 && r.outcome == Outcome::Done));
     CHECK(std::memcmp(app.p, local.data(), n) == 0);
     CHECK(agent.last_length == 8);
 
     std::vector<std::byte> back(n);
-    REQUIRE(w.copy(Direction::FromSpace, {{back.data(), address(app.p), 100}, {back.data() + 100, address(app.p) + 100, static_cast<uint32_t>(n - 100)}}, 2) == Outcome::Pending);
+    REQUIRE(w.copy(Direction::FromSpace,
+                   {{back.data(), address(app.p), 100},
+                    {back.data() + 100, address(app.p) + 100, static_cast<uint32_t>(n - 100)}},
+                   2) == Outcome::Pending);
     r = w.wait();
     CHECK((r.cookie == 2 && r.outcome == Outcome::Done));
     CHECK(back == local);
@@ -314,6 +327,30 @@ TEST_CASE("agent that lies about its count is not believed") {
     REQUIRE(w.copy(Direction::FromSpace, {{local.data(), address(app.data()), 64}}) == Outcome::Pending);
     REQUIRE(w.mover.poll({1}, {&r, 1}) == 1);
     CHECK(r.outcome == Outcome::Fault);
+}
+
+TEST_CASE("a fence is passed when the jobs before it have ended, whatever comes behind it") {
+    World w;
+    Agent agent;
+    CHECK(w.mover.passed(1, w.mover.fence(1)));
+    w.add(Path::Agent, 0, agent.ring);
+    CHECK(w.mover.passed(1, w.mover.fence(1)));
+    std::vector<std::byte> local(64), app(64);
+    const std::vector<Piece> piece{{local.data(), address(app.data()), 64}};
+    REQUIRE(w.copy(Direction::FromSpace, piece, 1) == Outcome::Pending);
+    const uint64_t fence = w.mover.fence(1);
+    CHECK_FALSE(w.mover.passed(1, fence));
+    REQUIRE(w.copy(Direction::FromSpace, piece, 2) == Outcome::Pending);
+    agent.execute(agent.ring->jobs[0]);
+    agent.ring->done = 1;
+    Result r{};
+    REQUIRE(w.mover.poll({1}, {&r, 1}) == 1);
+    CHECK(r.cookie == 1);
+    CHECK(w.mover.passed(1, fence));
+    CHECK_FALSE(w.mover.passed(1, w.mover.fence(1)));
+    agent.ring->done = 77;  // a liar's jobs have all ended
+    REQUIRE(w.mover.poll({1}, {&r, 1}) == 1);
+    CHECK(w.mover.passed(1, w.mover.fence(1)));
 }
 
 TEST_CASE("a space that goes while jobs are out ends them as faults") {

@@ -25,9 +25,12 @@ constexpr uint32_t kMillion = 1'000'000;
 void handle(Call& call, const abi::AdminTextRequest& request) {
     std::string& document = call.session->document;
     if (request.offset == 0) {
-        if (request.document == abi::kAdminStatus) document = status_document(call.control);
-        else if (request.document == abi::kAdminCounters) document = counters_document(call.control);
-        else return call.reply.fail(EINVAL);
+        if (request.document == abi::kAdminStatus)
+            document = status_document(call.control);
+        else if (request.document == abi::kAdminCounters)
+            document = counters_document(call.control);
+        else
+            return call.reply.fail(EINVAL);
     }
     if (request.offset > document.size()) return call.reply.fail(EINVAL);
     abi::AdminTextReply reply;
@@ -42,12 +45,13 @@ void handle(Call& call, const abi::AdminCaptureRequest& request) {
     if (!device) return call.reply.fail(ENODEV);
     Captures& captures = *call.control.captures;
     if (request.stop) {
-        const bool found = captures.stop(*call.session, device->id(), [reply = call.reply](uint64_t frames, uint64_t missed) mutable {
-            abi::AdminCaptureReply r;
-            r.frames = frames;
-            r.missed = missed;
-            reply.send(r);
-        });
+        const bool found =
+            captures.stop(*call.session, device->id(), [reply = call.reply](uint64_t frames, uint64_t missed) mutable {
+                abi::AdminCaptureReply r;
+                r.frames = frames;
+                r.missed = missed;
+                reply.send(r);
+            });
         if (!found) call.reply.fail(ENOENT);
         return;
     }

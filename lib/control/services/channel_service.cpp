@@ -10,7 +10,8 @@ void handle(Call& call, const abi::CreateChannelRequest& request) {
     Session& session = *call.session;
     if (!session.contexts.contains(request.context)) return call.reply.fail(EINVAL);
     if (call.fds.empty() || !EventOutbox::accepts(call.fds[0].get())) return call.reply.fail(EINVAL);
-    if (session.channels.size() >= static_cast<size_t>(call.control.config.limits.max_channels)) return call.reply.fail(ENOMEM);
+    if (session.channels.size() >= static_cast<size_t>(call.control.config.limits.max_channels))
+        return call.reply.fail(ENOMEM);
     const auto id = session.channel_ids.take();
     if (!id) return call.reply.fail(ENOMEM);
     ChannelObject channel;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion queues: one single-producer ring a shard, in one block of the session's arena.
+#include "control/services/cq_service.h"
+
 #include <spdlog/spdlog.h>
 
 #include <bit>
 #include <cerrno>
 
 #include "abi/queues.h"
-#include "control/services/cq_service.h"
 #include "control/services/services.h"
 
 namespace rocemu::control {

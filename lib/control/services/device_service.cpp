@@ -32,7 +32,8 @@ void handle(Call& call, const abi::ListDeviceRequest& request) {
 void handle(Call& call, const abi::OpenContextRequest& request) {
     Session& session = *call.session;
     if (request.device >= call.control.devices.size()) return call.reply.fail(ENODEV);
-    if (session.contexts.size() >= static_cast<size_t>(call.control.config.limits.max_channels)) return call.reply.fail(ENOMEM);
+    if (session.contexts.size() >= static_cast<size_t>(call.control.config.limits.max_channels))
+        return call.reply.fail(ENOMEM);
     ContextObject context;
     context.device = request.device;
     if (!call.fds.empty()) {

@@ -14,7 +14,9 @@
 namespace rocemu::control {
 namespace {
 
-constexpr uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
+constexpr uint64_t round_up(uint64_t v, uint64_t to) {
+    return (v + to - 1) / to * to;
+}
 
 // How this process's memory is reached; None: not at all.
 payload::Path choose_path(const Control& control, Session& session, const abi::HelloRequest& request) {
@@ -29,7 +31,8 @@ payload::Path choose_path(const Control& control, Session& session, const abi::H
         if (error == 0) return payload::Path::ProcessVm;
     }
     if (wanted != "pull" && agent) {
-        if (wanted == "auto") spdlog::info("{}: process_vm is refused ({}), using the agent", session.name(), std::strerror(error));
+        if (wanted == "auto")
+            spdlog::info("{}: process_vm is refused ({}), using the agent", session.name(), std::strerror(error));
         return payload::Path::Agent;
     }
     spdlog::warn("{}: its memory cannot be reached: process_vm: {}, agent: {}", session.name(), std::strerror(error),

@@ -2,11 +2,12 @@
 // Memory regions. Registration pins and touches nothing: a range without memory behind it fails when it is used.
 // Read IBTA volume 1, 10.6.3 and the ibv_reg_mr man page. A key is in every shard's table before the program learns it,
 // and in none any more when deregistration is answered.
+#include "control/services/mr_service.h"
+
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
 
-#include "control/services/mr_service.h"
 #include "control/services/services.h"
 
 namespace rocemu::control {
@@ -22,7 +23,8 @@ const char* fault_of(const abi::RegMrRequest& r, uint64_t iova) {
     if (r.access & kMandatoryAccess & ~kKnownAccess) return "unknown access flag";
     // Who lets others write lets itself write.
     const bool remote_write = r.access & (access_flags::kRemoteWrite | access_flags::kRemoteAtomic);
-    if (remote_write && !(r.access & access_flags::kLocalWrite)) return "remote write or atomic access without local write";
+    if (remote_write && !(r.access & access_flags::kLocalWrite))
+        return "remote write or atomic access without local write";
     if (r.length > ~r.va) return "address range wraps";
     if (r.length > ~iova) return "iova range wraps";
     return nullptr;
@@ -73,9 +75,9 @@ void remove_mr(Control& control, const std::shared_ptr<Session>& session, uint32
     session->mrs.erase(it);
     control.call_all(
         session,
-        [key](engine::Shard& shard, uint32_t) {
+        [key, id = session->id, fence = uint64_t{0}](engine::Shard& shard, uint32_t) mutable {
             shard.keys().remove(key);
-            return true;
+            return shard.payload_passed(id, fence);
         },
         [&control, session, key, pd_id, done = std::move(done)] {
             control.keys.give_back(key);

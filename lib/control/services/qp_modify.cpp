@@ -62,7 +62,8 @@ void submit(Control& control, std::shared_ptr<Modification> m, Replier reply) {
     control.call(
         session, m->shard,
         [m](engine::Shard& shard) {
-            m->error = shard.modify_qp(m->qpn, m->attr, m->mask, m->route ? &*m->route : nullptr, &m->bad_attr, &m->after);
+            m->error =
+                shard.modify_qp(m->qpn, m->attr, m->mask, m->route ? &*m->route : nullptr, &m->bad_attr, &m->after);
             return true;
         },
         [m, reply]() mutable {
@@ -92,17 +93,19 @@ void handle(Call& call, const abi::ModifyQpRequest& request) {
     wire::AddressVector route;
     route.src_mac = device.mac();
     const uint32_t remote = request.mask & qp_attr_mask::kDestQpn ? m->attr.dest_qpn : 0;
-    if (const auto error = net::assemble(device.gids(), address_of(*m, remote), route); error != net::AddressError::None)
-        return refuse(*m, net::text_of(error), error == net::AddressError::VersionOne ? EOPNOTSUPP : EINVAL, call.reply);
+    if (const auto error = net::assemble(device.gids(), address_of(*m, remote), route);
+        error != net::AddressError::None)
+        return refuse(*m, net::text_of(error), error == net::AddressError::VersionOne ? EOPNOTSUPP : EINVAL,
+                      call.reply);
     m->route = route;
-    control.resolver.resolve(device, route.dst_gid,
-                             [&control, m, reply = call.reply](int error, const wire::MacAddress& mac) mutable {
-                                 if (error != 0) return refuse(*m, "ah_attr.grh.dgid: nobody answers for this address", error, reply);
-                                 // The QP may be gone by now, and its number somebody else's.
-                                 if (m->session->ending || !m->session->qps.contains(m->qpn)) return reply.fail(EINVAL);
-                                 m->route->dst_mac = mac;
-                                 submit(control, m, reply);
-                             });
+    control.resolver.resolve(
+        device, route.dst_gid, [&control, m, reply = call.reply](int error, const wire::MacAddress& mac) mutable {
+            if (error != 0) return refuse(*m, "ah_attr.grh.dgid: nobody answers for this address", error, reply);
+            // The QP may be gone by now, and its number somebody else's.
+            if (m->session->ending || !m->session->qps.contains(m->qpn)) return reply.fail(EINVAL);
+            m->route->dst_mac = mac;
+            submit(control, m, reply);
+        });
 }
 
 void handle(Call& call, const abi::QueryQpRequest& request) {

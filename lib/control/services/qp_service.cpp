@@ -21,7 +21,9 @@ struct QueueSizes {
     uint64_t sq_bytes = 0, rq_bytes = 0;
 };
 
-constexpr uint64_t round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
+constexpr uint64_t round_up(uint64_t v, uint64_t to) {
+    return (v + to - 1) / to * to;
+}
 
 // nullptr, or which capacity is too large.
 const char* size_queues(const config::LimitOptions& limits, const abi::CreateQpRequest& r, QueueSizes& out) {
@@ -59,6 +61,7 @@ engine::QpSetup setup_of(const Session& session, const QpObject& qp, uint32_t qp
     s.config.send_window_wqes = std::min(s.config.send_window_wqes, sizes.caps.max_send_wr);
     s.config.recv_window_wqes = std::min(s.config.recv_window_wqes, sizes.caps.max_recv_wr);
     s.config.max_dest_rd_atomic = s.config.max_rd_atomic = static_cast<uint32_t>(limits.max_rd_atomic);
+    s.config.window_packets = static_cast<uint32_t>(limits.window_packets);
     s.device = qp.device;
     s.session = session.id;
     s.slot = qp.slot;
@@ -102,7 +105,8 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     Control& control = call.control;
     const auto pd = session.pds.find(request.pd);
     const auto send_cq = session.cqs.find(request.send_cq), recv_cq = session.cqs.find(request.recv_cq);
-    if (pd == session.pds.end() || send_cq == session.cqs.end() || recv_cq == session.cqs.end()) return call.reply.fail(EINVAL);
+    if (pd == session.pds.end() || send_cq == session.cqs.end() || recv_cq == session.cqs.end())
+        return call.reply.fail(EINVAL);
     const uint32_t context = pd->second.context;
     if (send_cq->second.context != context || recv_cq->second.context != context) return call.reply.fail(EINVAL);
     if (request.type != static_cast<uint32_t>(QpType::Rc)) {
@@ -126,7 +130,8 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     uint32_t qpn = 0;
     std::vector<UniqueFd> fds(1);
     abi::CreateQpReply reply;
-    if (const int error = acquire(control, session, sizes.sq_bytes + sizes.rq_bytes, qp, qpn, fds[0], reply.new_region_bytes))
+    if (const int error =
+            acquire(control, session, sizes.sq_bytes + sizes.rq_bytes, qp, qpn, fds[0], reply.new_region_bytes))
         return call.reply.fail(error);
     if (!fds[0]) fds.clear();
     ++pd->second.users;
