@@ -24,8 +24,6 @@ Device::~Device() {
 }
 
 void Device::send(Frame frame) {
-    counters.add(stats::Counter::tx_packets);
-    counters.add(stats::Counter::tx_bytes, frame.length);
     if (tap != nullptr) tap->record(TapDirection::Tx, {frame.data, frame.length}, 0);
     const bool own = !info.receives_own_frames && std::memcmp(frame.data, mac.data(), mac.size()) == 0;
     (own ? loop : tx).push(frame);

@@ -168,13 +168,17 @@ QpRecord* Transmitter::send_stalled(Instant now) {
 
 void Transmitter::send(TxJob& job, Instant now) {
     QpRecord& record = *job.record;
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < job.good; ++i) {
         TxJob::Build& b = job.builds[i];
         if (!b.finished)
             close_frame(
                 b, wire::crc32_update(header_state(b, record.headers.network()), b.frame.data + b.header, b.payload));
+        bytes += b.frame.length;
         job.device->send(b.frame);
     }
+    job.device->counters.add(stats::Counter::tx_packets, job.good);
+    job.device->counters.add(stats::Counter::tx_bytes, bytes);
     for (uint32_t i = job.good; i < job.builds_used; ++i) job.device->cache.give_back(job.builds[i].frame);
     const bool failed = job.good < job.builds_used && !record.dying;
     const uint64_t tag = failed ? job.builds[job.good].gather_tag : 0;
