@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rocemu-test: user root asan limit=300
+# rocemu-test: user asan limit=300
 # A program that is killed leaves nothing behind and disturbs nobody; a daemon that is killed hangs no program.
 . "$(dirname "$0")/lib.sh"
 sessions='sum(x.get("qps", 0) + x.get("mrs", 0) + x.get("cqs", 0) for x in s["sessions"] if not x.get("admin"))'
