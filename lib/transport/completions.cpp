@@ -41,9 +41,9 @@ bool emit_send_completions(const QpContext& ctx, SendQueue& q, CompletionBatch& 
         const std::optional<WcStatus> status = send_status(ctx, q, seq);
         if (!status) return false;
         if (batch.full()) return true;
-        // IBTA 10.8.6: nothing succeeds behind what was flushed. Data of a READ or atomic may be missing for ever while
-        // the WRITE behind it was acknowledged.
-        if (*status != WcStatus::Success && !q.failed) {
+        // IBTA 10.8.6: nothing succeeds, or fails for another reason, behind what was flushed. Data of a READ or atomic
+        // may be missing for ever while the WRITE behind it was acknowledged or refused.
+        if (*status != WcStatus::Success && (!q.failed || seq < q.failed_seq)) {
             q.failed = true;
             q.failed_seq = seq;
             q.failed_status = *status;
