@@ -14,7 +14,7 @@ using enum wire::Opcode;
 namespace {
 
 constexpr uint32_t kPsn = 0x100;
-constexpr uint8_t kAck = 0x1f, kNakSequence = 0x60, kNakInvalid = 0x61, kNakAccess = 0x62, kNakOperation = 0x63;
+constexpr uint8_t kAck = 0x1f, kNakInvalid = 0x61, kNakAccess = 0x62, kNakOperation = 0x63;
 
 std::vector<Sge> buffer(uint32_t bytes, uint64_t offset = 0x8000) {
     return {{kMemoryBase + offset, bytes, kKey}};

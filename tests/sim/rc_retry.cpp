@@ -18,7 +18,6 @@ constexpr uint8_t kAck = 0x1f, kNakSequence = 0x60, kRnr1 = 0x21;
 std::vector<Sge> local(uint32_t bytes, uint64_t offset = 0x1000, uint32_t key = kKey) {
     return {{kMemoryBase + offset, bytes, key}};
 }
-constexpr uint64_t kRemote = kMemoryBase + 0x10000;
 
 std::vector<uint32_t> psns(const Packets& p) {
     std::vector<uint32_t> all;
