@@ -18,14 +18,16 @@ struct Options {
     uint64_t seed = 0;
 };
 
-// "1.5%", or a number of frames in a million. False: neither.
+// "1.5%", "300ppm", or a fraction of 1 as in the configuration: "0.015". False: neither.
 bool parse_share(const std::string& text, uint32_t& ppm) {
     if (text.empty()) return true;
     char* end = nullptr;
     double value = std::strtod(text.c_str(), &end);
     if (std::strcmp(end, "%") == 0)
         value *= 10'000;
-    else if (*end != '\0')
+    else if (*end == '\0')
+        value *= 1'000'000;
+    else if (std::strcmp(end, "ppm") != 0)
         return false;
     if (end == text.c_str() || !(value >= 0 && value <= 1'000'000)) return false;
     ppm = static_cast<uint32_t>(std::lround(value));
@@ -78,7 +80,7 @@ void add_impair(CLI::App& app, Action& chosen) {
     auto o = std::make_shared<Options>();
     add_socket_option(*command, o->socket);
     command->add_option("DEVICE", o->device, "Device")->required();
-    command->add_option("--drop", o->drop, "Share of frames, as 1.5% or in parts per million");
+    command->add_option("--drop", o->drop, "Share of frames: 1.5%, 300ppm, or a fraction such as 0.015");
     command->add_option("--duplicate", o->duplicate, "Share of frames");
     command->add_option("--reorder", o->reorder, "Share of frames");
     command->add_option("--corrupt", o->corrupt, "Share of frames: one bit flipped");

@@ -249,5 +249,6 @@ as_user() {
     if [ "$(id -u)" != 0 ]; then "$@"; return; fi
     [ -d "$home" ] || { install -d -o 65534 -g 65534 -m 700 "$home" "$home/run"; }
     env -u SUDO_USER HOME="$home" XDG_RUNTIME_DIR="$home/run" USER=nobody TMPDIR=/tmp \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs "$@"
 }
