@@ -64,7 +64,8 @@ void submit(Control& control, std::shared_ptr<Modification> m, Replier reply) {
         [m](engine::Shard& shard) {
             m->error =
                 shard.modify_qp(m->qpn, m->attr, m->mask, m->route ? &*m->route : nullptr, &m->bad_attr, &m->after);
-            return true;
+            // To RESET while payload jobs of the QP are out: the shard has stopped it, and asks for another turn.
+            return m->error != EAGAIN;
         },
         [m, reply]() mutable {
             if (m->error != 0) return refuse(*m, m->bad_attr ? m->bad_attr : "not allowed", m->error, reply);
