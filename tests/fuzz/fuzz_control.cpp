@@ -2,9 +2,10 @@
 // libFuzzer target for the control socket: the input is what a client sends: messages of any type with fields that are
 // near to what exists, records of any bytes, descriptors where none belong. Each request is answered or the connection
 // is closed, nothing is left of a client that went, and an honest client is served all the time.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 
 #include "support/control_world.h"
 
@@ -80,7 +81,6 @@ class Client {
                 if (at + 4 <= record.size()) std::memcpy(&record[at], &value, 4);
             }
         }
-        // AdminText and captures make files and logs: not what is looked for here.
         c_.send_bytes(record.data(), record.size(), how & 0x10 ? 2 : -1);
     }
 
@@ -92,20 +92,23 @@ class Client {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    static auto* world = new ControlWorld;  // threads: never taken down
-    static auto* honest = new ControlClient(world->path());
+    // Taken down at exit, in reverse order: the threads end before the logger they use.
+    static const bool quiet = (spdlog::set_level(spdlog::level::off), true);
+    check(quiet);
+    static ControlWorld world;
+    static ControlClient honest(world.path());
     static int runs = 0;
     if (runs == 0) {
-        honest->open();
-        check(honest->status == 0);
+        honest.open();
+        check(honest.status == 0);
     }
-    Client(world->path(), data, std::min<size_t>(size, 2000)).run();
+    Client(world.path(), data, std::min<size_t>(size, 2000)).run();
     if (++runs % 16 == 0) {
         abi::CreateQpReply made;
-        check(honest->call(honest->qp_request(), made) == 0);
-        check(honest->call(abi::DestroyQpRequest{made.qpn}) == 0);
-        for (const int fd : honest->fds) close(fd);
-        honest->fds.clear();
+        check(honest.call(honest.qp_request(), made) == 0);
+        check(honest.call(abi::DestroyQpRequest{made.qpn}) == 0);
+        for (const int fd : honest.fds) close(fd);
+        honest.fds.clear();
     }
     return 0;
 }
