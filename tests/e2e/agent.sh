@@ -9,25 +9,32 @@ agent_bytes() { "$rocemu" counters --json | python3 -c '
 import json, sys
 print(sum(d["payload_agent_bytes"] for d in json.load(sys.stdin).values()))'; }
 
-# by_agent COMMAND...: runs it, and wants that status named the agent meanwhile and that bytes went that way.
+path_is_agent() {
+    case $(status_value '[x["payload_path"] for x in s["sessions"] if not x.get("admin")]') in *agent*) ;; *) return 1 ;; esac
+}
+
+# by_agent COMMAND...: runs it, and wants that status names the agent while it is attached and that bytes went that way.
+# The command stays until its standard input ends (check_bytes --hold).
 by_agent() {
-    local before after seen="" pid
+    local before after seen=none pid hold rc
     before=$(agent_bytes)
-    "$@" &
+    mkfifo "$testlib_tmp/hold"
+    exec {hold}<>"$testlib_tmp/hold"
+    "$@" <"$testlib_tmp/hold" {hold}>&- &
     pid=$!
-    while kill -0 $pid 2>/dev/null; do
-        case $(status_value '[x["payload_path"] for x in s["sessions"] if not x.get("admin")]' 2>/dev/null) in *agent*) seen=agent ;; esac
-        sleep 0.1
-    done
-    wait $pid || return
+    rm "$testlib_tmp/hold"
+    if wait_until 60 path_is_agent; then seen=agent; fi
+    exec {hold}>&-
+    wait $pid
+    rc=$?
     after=$(agent_bytes)
-    echo "bytes by the agent: $before -> $after; status said: $seen"
-    [ "$after" -gt "$before" ] && [ "$seen" = agent ]
+    echo "exit code $rc; bytes by the agent: $before -> $after; status said: $seen"
+    [ $rc = 0 ] && [ "$after" -gt "$before" ] && [ $seen = agent ]
 }
 
 fabric_up || exit 1
 if [ "$(id -u)" = 0 ]; then skip_test "${testlib_prefix}undumpable" "root may look into every process"
-else run_test undumpable 120 by_agent attached "$check_bytes" --undumpable rocemu0 rocemu1 7; fi
+else run_test undumpable 120 by_agent attached "$check_bytes" --hold --undumpable rocemu0 rocemu1 7; fi
 run_here daemon-ends-cleanly fabric_down
 
 # A daemon of one ordinary user, a client of another.
@@ -42,7 +49,7 @@ TOML
     start_daemon daemon "$dir.log" setpriv --reuid=65534 --regid=65534 --clear-groups -- \
         --config "$dir/open.toml" --socket "$ROCEMU_SOCKET" || return
     local rc=0
-    by_agent setpriv --reuid=65533 --regid=65533 --clear-groups "$rocemu" run -- "$check_bytes" rocemu0 rocemu1 8 || rc=1
+    by_agent setpriv --reuid=65533 --regid=65533 --clear-groups "$rocemu" run -- "$check_bytes" --hold rocemu0 rocemu1 8 || rc=1
     end_process "$daemon"
     return $rc
 }

@@ -7,6 +7,7 @@
 //   --messages N      for each queue pair and direction (300)
 //   --qps N           queue pairs (2)
 //   --limit SECONDS   gives up, and says where it stands (120)
+//   --hold            stays attached until standard input ends, for who wants to look at it
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -38,7 +39,7 @@ struct Options {
     std::string devices[2];
     uint64_t seed = 0;
     uint32_t messages = 300, qps = 2, limit = 120;
-    bool two_processes = false, undumpable = false;
+    bool two_processes = false, undumpable = false, hold = false;
 };
 
 double seconds() {
@@ -112,6 +113,10 @@ uint64_t run(const Options& o, Shared& shared, const std::vector<int>& sides) {
     // Nobody leaves while the other end may still need an answer.
     shared.finished += static_cast<uint32_t>(sides.size());
     while (shared.finished < 2 && shared.failed == 0 && seconds() < deadline) usleep(1000);
+    if (o.hold) {
+        char c;
+        while (read(STDIN_FILENO, &c, 1) > 0) {}
+    }
     return bytes;
 }
 
@@ -139,6 +144,8 @@ bool parse(int argc, char** argv, Options& o) {
             o.two_processes = true;
         else if (word == "--undumpable")
             o.undumpable = true;
+        else if (word == "--hold")
+            o.hold = true;
         else if (word == "--messages")
             number(o.messages);
         else if (word == "--qps")
@@ -160,7 +167,7 @@ bool parse(int argc, char** argv, Options& o) {
 int main(int argc, char** argv) {
     Options o;
     if (!parse(argc, argv, o)) {
-        std::fprintf(stderr, "usage: check_bytes [--two-processes] [--undumpable] [--messages N] [--qps N] [--limit SECONDS] "
+        std::fprintf(stderr, "usage: check_bytes [--two-processes] [--undumpable] [--hold] [--messages N] [--qps N] [--limit SECONDS] "
                              "DEVICE_A DEVICE_B SEED\n");
         return 2;
     }
