@@ -24,6 +24,11 @@ LcoreThread::LcoreThread(int cpu, const std::string& name, std::function<void()>
     }
 }
 
+bool LcoreThread::allowed(int cpu) {
+    cpu_set_t set;
+    return cpu >= 0 && cpu < CPU_SETSIZE && sched_getaffinity(0, sizeof set, &set) == 0 && CPU_ISSET(cpu, &set);
+}
+
 LcoreThread::~LcoreThread() {
     join();
 }

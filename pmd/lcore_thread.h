@@ -15,6 +15,7 @@ class LcoreThread {
     // floats and pinned() is false.
     LcoreThread(int cpu, const std::string& name, std::function<void()> body);
     ~LcoreThread();  // joins
+    [[nodiscard]] static bool allowed(int cpu);  // whether this process may run on it
     void join();
     [[nodiscard]] bool pinned() const { return pinned_; }
 

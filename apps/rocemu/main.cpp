@@ -41,7 +41,6 @@ int main(int argc, char** argv) {
     CLI::App app{"rocemu: a software RoCE NIC. Attaches programs to its daemon and looks into it."};
     app.name("rocemu");
     app.set_version_flag("--version", ROCEMU_VERSION);
-    app.require_subcommand(1);
     Action chosen;
     const int begin = program_begin(argc, argv);
     std::vector<std::string> program(argv + begin, argv + argc);
@@ -55,7 +54,8 @@ int main(int argc, char** argv) {
     try {
         app.parse(begin, argv);
     } catch (const CLI::ParseError& e) {
-        return app.exit(e) == 0 ? kExitOk : kExitFailed;
+        if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+        return complain(kExitFailed, std::string(e.what()) + " (rocemu --help says what there is)");
     }
-    return chosen();
+    return chosen ? chosen() : complain(kExitFailed, "no command given (rocemu --help says what there is)");
 }

@@ -45,6 +45,10 @@ Machine::Machine(const config::Config& config)
     : config_(config), shard_count_(static_cast<uint32_t>(std::max<size_t>(config.daemon.lcores.size(), 1))) {
     if (shard_count_ > abi::kMaxShards)
         throw std::runtime_error("daemon.lcores: at most " + std::to_string(abi::kMaxShards));
+    for (const int64_t cpu : config.daemon.lcores)
+        if (!pmd::LcoreThread::allowed(static_cast<int>(cpu)))
+            throw std::runtime_error("daemon.lcores: CPU " + std::to_string(cpu) +
+                                     " does not exist, or this process may not run on it");
     start_eal();
     make_pool();
     inits_.resize(config.devices.size());
@@ -147,7 +151,7 @@ void Machine::start() {
         threads_.push_back(std::make_unique<pmd::LcoreThread>(cpu, "rocemu-" + std::to_string(i),
                                                               [s = shards_[i].get()] { s->run(); }));
         if (cpu != pmd::LcoreThread::kAnyCpu && !threads_.back()->pinned())
-            spdlog::warn("daemon.lcores: CPU {} does not exist or is not allowed, shard {} floats", cpu, i);
+            spdlog::warn("shard {} could not be pinned to CPU {} and floats", i, cpu);
     }
 }
 

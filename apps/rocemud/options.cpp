@@ -2,6 +2,8 @@
 // Command line of rocemud: see options.h.
 #include "options.h"
 
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 
@@ -24,7 +26,13 @@ std::optional<Options> parse_options(int argc, char** argv, int& exit_code) {
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
-        exit_code = app.exit(e) == 0 ? 0 : 1;
+        exit_code = e.get_exit_code() == 0 ? app.exit(e) : 1;
+        if (exit_code != 0) std::cerr << "rocemud: " << e.what() << " (rocemud --help says what there is)\n";
+        return std::nullopt;
+    }
+    if (options.ready_fd >= 0 && fcntl(options.ready_fd, F_GETFD) < 0) {
+        std::cerr << "rocemud: --ready-fd " << options.ready_fd << ": not an open descriptor\n";
+        exit_code = 1;
         return std::nullopt;
     }
     if (!help_config) return options;

@@ -26,21 +26,31 @@ const char* path_name(payload::Path path) {
     return "none";
 }
 
-Json device_json(const Device& device) {
+Json impairments_json(const fabric::Impairments& i) {
+    return {{"drop_ppm", i.drop_ppm},
+            {"duplicate_ppm", i.duplicate_ppm},
+            {"reorder_ppm", i.reorder_ppm},
+            {"corrupt_ppm", i.corrupt_ppm},
+            {"delay_ns", i.delay}};
+}
+
+Json device_json(const Device& device, const fabric::Switch* fabric) {
     Json gids = Json::array();
     for (uint32_t i = 0; i < device.gids().capacity(); ++i)
         if (const auto* entry = device.gids().at(i))
             gids.push_back({{"index", i},
                             {"gid", wire::to_string(entry->gid)},
                             {"type", entry->version == net::RoceVersion::V1 ? "RoCE v1" : "RoCE v2"}});
-    return {{"name", device.name()},
-            {"port", device.port()},
-            {"netdev", device.netdev()},
-            {"mac", wire::to_string(device.mac())},
-            {"mtu", device.mtu()},
-            {"active_mtu", net::mtu_bytes(device.active_mtu())},
-            {"state", device.link_up() ? "active" : "down"},
-            {"gids", std::move(gids)}};
+    Json j{{"name", device.name()},
+           {"port", device.port()},
+           {"netdev", device.netdev()},
+           {"mac", wire::to_string(device.mac())},
+           {"mtu", device.mtu()},
+           {"active_mtu", net::mtu_bytes(device.active_mtu())},
+           {"state", device.link_up() ? "active" : "down"}};
+    if (device.fabric_nic()) j["impairments"] = impairments_json(fabric->impairments(*device.fabric_nic()));
+    j["gids"] = std::move(gids);
+    return j;
 }
 
 Json session_json(const Session& session) {
@@ -91,7 +101,7 @@ std::string status_document(Control& control) {
                                {"qps", load.qps.load(std::memory_order_relaxed)}});
     }
     j["devices"] = Json::array();
-    for (const auto& device : control.devices) j["devices"].push_back(device_json(*device));
+    for (const auto& device : control.devices) j["devices"].push_back(device_json(*device, control.fabric));
     j["sessions"] = Json::array();
     for (const auto& [id, session] : control.sessions)
         if (session->greeted) j["sessions"].push_back(session_json(*session));

@@ -39,7 +39,22 @@ run_test config-bad-syntax 20 bad_config '' '[daemon
 x'
 run_test config-missing-file 20 refused 1 'nowhere\.toml' "$rocemud" --config "$testlib_tmp/nowhere.toml"
 
+no_such_cpu() {
+    printf '[daemon]\nlcores = [1000]\n' >"$testlib_tmp/cpu.toml"
+    refused 1 'lcores.*CPU 1000' "$rocemud" --config "$testlib_tmp/cpu.toml" --socket "$ROCEMU_SOCKET"
+}
+run_test lcores-without-such-cpu 20 no_such_cpu
+run_test ready-fd-closed 20 refused 1 'ready-fd 77' "$rocemud" --ready-fd 77 --socket "$ROCEMU_SOCKET"
+run_test unknown-option 20 refused 1 '^rocemud: .*--sockets' "$rocemud" --sockets x
+run_test unknown-command 20 refused 1 '^rocemu: .*stats' "$rocemu" stats
+
 fabric_up || exit 1
+impairments_in_status() {
+    "$rocemu" impair rocemu1 --drop 1.5% --delay 20us && "$rocemu" status &&
+        [ "$(status_value '[(d["impairments"]["drop_ppm"], d["impairments"]["delay_ns"]) for d in s["devices"]]')" \
+            = "[(0, 0), (15000, 20000)]" ] && "$rocemu" impair rocemu1
+}
+run_test impairments-in-status 20 impairments_in_status
 run_test second-daemon 20 refused 1 'already|in use|running' "$rocemud" --socket "$ROCEMU_SOCKET"
 run_test program-exit-code 20 refused 3 . "$rocemu" run -- sh -c 'echo x; exit 3'
 run_test program-missing 20 refused 127 'no-such-program' "$rocemu" run -- no-such-program
