@@ -33,7 +33,7 @@ struct ConnectionInfo {
     Path path{};
     uint64_t remote_ca_guid = 0;
     uint32_t local_qpn = 0, remote_qpn = 0;
-    uint32_t local_psn = 0, remote_psn = 0;  // starting PSNs: of our SQ, of our RQ
+    uint32_t local_psn = 0, remote_psn = 0;  // starting PSNs that we, the peer named: of our RQ, of our SQ
     uint32_t qkey = 0;                       // the peer's
     uint8_t responder_resources = 0;         // READs and atomics this end must serve at once
     uint8_t initiator_depth = 0;             // READs and atomics this end may have under way

@@ -30,8 +30,9 @@ class ShardCallOf final : public engine::ShardCall {
 class ShardSet {
   public:
     using EventHandler = std::function<void(const engine::ShardEvent&)>;
+    using MadHandler = std::function<void(const engine::ReceivedMad&)>;
 
-    ShardSet(EventLoop& loop, std::vector<engine::Shard*> shards, EventHandler on_event);
+    ShardSet(EventLoop& loop, std::vector<engine::Shard*> shards, EventHandler on_event, MadHandler on_mad);
     ~ShardSet();
 
     [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(links_.size()); }
@@ -69,6 +70,7 @@ class ShardSet {
     EventLoop& loop_;
     std::deque<Link> links_;  // never moved
     EventHandler on_event_;
+    MadHandler on_mad_;
     size_t in_flight_ = 0;
 };
 

@@ -26,6 +26,12 @@ bool Notifier::post(const ShardEvent& event) {
     return true;
 }
 
+bool Notifier::post(const ReceivedMad& mad) {
+    if (!mads_.push(mad)) return false;
+    wake(events_told_);
+    return true;
+}
+
 bool Notifier::finish(ShardCall* call) {
     if (!calls_.push(call)) return false;
     wake(calls_told_);
@@ -45,6 +51,10 @@ size_t Notifier::take_calls(ShardCall** calls, size_t room) {
 size_t Notifier::take_events(ShardEvent* events, size_t room) {
     events_told_.exchange(false);
     return events_.pop(events, room);
+}
+
+size_t Notifier::take_mads(ReceivedMad* mads, size_t room) {
+    return mads_.pop(mads, room);
 }
 
 }  // namespace rocemu::engine

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/gsi.h"
 #include "engine/neighbour_rx.h"
 #include "engine/qp_record.h"
 #include "engine/rq_reader.h"
@@ -127,6 +128,7 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
         if (icrc_check_) return drop(device, frame, DropReason::IcrcMismatch);
         device.counters.add(Counter::rx_icrc_encapsulated);
     }
+    if (view_.bth.dest_qp == kGsiQpn) return handle_mad(device, frame);
     DropReason reason = DropReason::None;
     QpRecord* record = find_qp(device, view_, reason);
     if (record == nullptr) return drop(device, frame, reason);
@@ -140,6 +142,19 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
     // A broken receive queue reads as an empty one; the scheduler ends the QP at its next turn.
     if (view_.op->consumes_receive()) top_up_if_low(*record);
     record->qp.handle_packet(view_, now);
+}
+
+void Receiver::handle_mad(Device& device, const Frame& frame) {
+    const DropReason reason = take_mad(device, view_, notifier_);
+    if (reason == DropReason::QueueFull) {
+        device.counters.add(Counter::mad_overflow_drops);
+        return device.seen(frame, reason);
+    }
+    if (reason != DropReason::None) return drop(device, frame, reason);
+    device.counters.add(Counter::rx_mads);
+    device.counters.add(Counter::rx_packets);
+    device.counters.add(Counter::rx_bytes, frame.length);
+    device.seen(frame, DropReason::None);
 }
 
 bool Receiver::run(Device& device, Instant now) {

@@ -27,6 +27,7 @@ class Receiver {
 
   private:
     void handle(Device& device, uint32_t i, Instant now);
+    void handle_mad(Device& device, const Frame& frame);
     void drop(Device& device, const Frame& frame, wire::DropReason reason);
     // Who it is for, or nullptr and the reason.
     QpRecord* find_qp(const Device& device, const wire::PacketView& packet, wire::DropReason& reason) const;

@@ -67,6 +67,10 @@ size_t Shard::poll_events(std::span<ShardEvent> events) {
     return impl_->notifier.take_events(events.data(), events.size());
 }
 
+size_t Shard::poll_mads(std::span<ReceivedMad> mads) {
+    return impl_->notifier.take_mads(mads.data(), mads.size());
+}
+
 int Shard::control_fd() const {
     return impl_->notifier.fd();
 }

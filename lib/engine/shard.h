@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/gsi.h"
 #include "engine/setup.h"
 #include "engine/shard_call.h"
 #include "memory/key_table.h"
@@ -59,8 +60,10 @@ class Shard {
     size_t finish_calls();
     // Control thread only. A full `events` means there may be more.
     size_t poll_events(std::span<ShardEvent> events);
-    // eventfd that becomes readable when finish_calls or poll_events has something to do. At each wake-up call
-    // finish_calls first (it clears the eventfd), then poll_events until it returns less than the room given.
+    // Control thread only, after poll_events. MADs that arrived at QP 1.
+    size_t poll_mads(std::span<ReceivedMad> mads);
+    // eventfd that becomes readable when finish_calls, poll_events or poll_mads has something to do. At each wake-up
+    // call finish_calls first (it clears the eventfd), then the two others until they return less than the room given.
     [[nodiscard]] int control_fd() const;
 
     [[nodiscard]] const ShardLoad& load() const;                               // any thread
@@ -71,7 +74,9 @@ class Shard {
     // --- for ShardCall::on_shard -----------------------------------------------------------------------------------
     memory::KeyTable& keys();
     void set_addresses(DeviceId device, std::span<const LocalAddress> addresses, uint32_t mtu);
-    void send_raw(DeviceId device, std::span<const std::byte> frame);  // ARP requests of control
+    // ARP requests of control. False: the port is backed up, the frame is lost.
+    bool send_raw(DeviceId device, std::span<const std::byte> frame);
+    void send_mad(DeviceId device, std::span<const std::byte> frame);  // a whole RoCE frame from QP 1
 
     void add_session(const SessionSetup& setup);
     // Precondition: its QPs and CQs are gone. False while payload jobs of it are out.

@@ -20,14 +20,26 @@ void Shard::set_addresses(DeviceId device, std::span<const LocalAddress> address
     d.mtu = mtu;
 }
 
-void Shard::send_raw(DeviceId device, std::span<const std::byte> bytes) {
+bool Shard::send_raw(DeviceId device, std::span<const std::byte> bytes) {
     Device& d = impl_->device(device);
-    if (!d.tx_room(1) || !d.cache.reserve(1)) return;
+    if (!d.tx_room(1) || !d.cache.reserve(1)) return false;
     Frame frame = d.cache.take();
-    if (bytes.size() > frame.room) return d.cache.give_back(frame);
+    if (bytes.size() > frame.room) {
+        d.cache.give_back(frame);
+        return false;
+    }
     std::memcpy(frame.data, bytes.data(), bytes.size());
     frame.length = static_cast<uint32_t>(bytes.size());
     d.send(frame);
+    return true;
+}
+
+void Shard::send_mad(DeviceId device, std::span<const std::byte> bytes) {
+    if (!send_raw(device, bytes)) return;
+    auto& counters = impl_->device(device).counters;
+    counters.add(stats::Counter::tx_mads);
+    counters.add(stats::Counter::tx_packets);
+    counters.add(stats::Counter::tx_bytes, bytes.size());
 }
 
 void Shard::set_tap(DeviceId device, CaptureTap* tap) {
