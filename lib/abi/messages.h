@@ -236,3 +236,5 @@ struct AdminImpairRequest {
 struct AdminImpairReply {};
 
 }  // namespace rocemu::abi
+
+#include "abi/cm_messages.h"

@@ -6,6 +6,7 @@
 
 #include "abi/messages.h"
 #include "control/captures.h"
+#include "control/cm_service.h"
 
 namespace rocemu::control {
 
@@ -15,9 +16,11 @@ Control::Control(const config::Config& c, EventLoop& l, std::vector<engine::Shar
       loop(l),
       devices(std::move(device_list)),
       fabric(f),
-      shards(l, std::move(shard_list), [this](const engine::ShardEvent& e) { on_shard_event(e); }),
+      shards(l, std::move(shard_list), [this](const engine::ShardEvent& e) { on_shard_event(e); },
+             [this](const engine::ReceivedMad& m) { cm->receive(m); }),
       resolver(devices, shards),
       captures(std::make_unique<Captures>(*this)),
+      cm(std::make_unique<CmService>(*this)),
       session_ids(1, 1u << 30),
       pd_ids(1, 1u << 30),
       cq_ids(1, 1u << 30),
@@ -68,6 +71,7 @@ void Control::on_shard_event(const engine::ShardEvent& event) {
 void Control::tick() {
     const Instant now = EventLoop::now();
     resolver.tick(now);
+    cm->tick(now);
     // A life sign about once a second: the count of tenths would do as well, programs look for change only.
     for (auto& [id, session] : sessions)
         if (session->page)

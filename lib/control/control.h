@@ -21,6 +21,7 @@
 namespace rocemu::control {
 
 class Captures;
+class CmService;
 
 struct Control {
     Control(const config::Config& config, EventLoop& loop, std::vector<engine::Shard*> shards,
@@ -34,6 +35,7 @@ struct Control {
     ShardSet shards;
     Resolver resolver;
     std::unique_ptr<Captures> captures;
+    std::unique_ptr<CmService> cm;
 
     IdPool session_ids, pd_ids, cq_ids;
     KeyAllocator keys;

@@ -24,7 +24,10 @@ Device::Device(uint32_t id, const DeviceInit& init)
         int prefix = 0;
         if (!config::split_address(text, address, prefix))
             throw std::runtime_error(name_ + ": '" + text + "' is not an address with prefix length");
-        if (const auto gid = wire::parse_gid(address)) addresses.push_back(*gid);
+        const auto gid = wire::parse_gid(address);
+        if (!gid) continue;
+        addresses.push_back(*gid);
+        subnets_.push_back({*gid, static_cast<unsigned>(prefix) + (gid->is_ipv4_mapped() ? 96 : 0)});
     }
     gids_.add(addresses);
 
@@ -50,6 +53,18 @@ uint8_t Device::active_mtu() const {
 }
 uint64_t Device::node_guid() const {
     return net::guid_of(mac_);
+}
+
+std::optional<wire::Gid> Device::address_near(const wire::Gid& address) const {
+    for (const auto& subnet : subnets_) {
+        unsigned bit = 0;
+        const auto differs = [&](unsigned b) {
+            return ((subnet.address.raw[b / 8] ^ address.raw[b / 8]) & (0x80u >> b % 8)) != 0;
+        };
+        while (bit < subnet.prefix && bit < 128 && !differs(bit)) ++bit;
+        if (bit >= subnet.prefix) return subnet.address;
+    }
+    return std::nullopt;
 }
 
 std::vector<engine::LocalAddress> Device::local_addresses() const {

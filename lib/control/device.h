@@ -48,6 +48,9 @@ class Device {
     [[nodiscard]] const net::GidTable& gids() const { return gids_; }
     net::NeighbourTable& neighbours() { return neighbours_; }
 
+    // Our address in whose configured subnet `address` lies, or nullopt.
+    [[nodiscard]] std::optional<wire::Gid> address_near(const wire::Gid& address) const;
+
     // What the shards must know about our addresses.
     [[nodiscard]] std::vector<engine::LocalAddress> local_addresses() const;
 
@@ -62,6 +65,11 @@ class Device {
     bool link_up_ = true;
     uint32_t speed_mbps_ = 0;
     std::optional<uint32_t> fabric_nic_;
+    struct Subnet {
+        wire::Gid address;
+        unsigned prefix = 0;  // bits of the GID: that of an IPv4 prefix plus 96
+    };
+    std::vector<Subnet> subnets_;
     net::GidTable gids_;
     net::NeighbourTable neighbours_;
 };

@@ -4,8 +4,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/cm_service.h"
 #include "net/iboe_mtu.h"
 #include "stats/counters.h"
 
@@ -77,6 +79,9 @@ Json session_json(const Session& session) {
     j["channels"] = session.channels.size();
     j["cqs"] = session.cqs.size();
     j["qps"] = session.qps.size();
+    j["cm_ids"] = session.cm.objects.size();
+    j["cm_listeners"] = std::count_if(session.cm.objects.begin(), session.cm.objects.end(),
+                                      [](const auto& entry) { return entry.second.stage == CmStage::Listening; });
     j["process_vm_bytes"] = process_vm;
     j["agent_bytes"] = agent;
     j["payload_faults"] = faults;
@@ -100,6 +105,15 @@ std::string status_document(Control& control) {
                                {"sleeps", load.sleeps.load(std::memory_order_relaxed)},
                                {"qps", load.qps.load(std::memory_order_relaxed)}});
     }
+    const auto& cm = control.cm->manager().counters();
+    j["cm"] = {{"connections", control.cm->manager().connections()},
+               {"rx_mads", cm.rx_mads},
+               {"tx_mads", cm.tx_mads},
+               {"tx_retries", cm.tx_retries},
+               {"timeouts", cm.timeouts},
+               {"rejected_no_listener", cm.rejected_no_listener},
+               {"dropped", cm.drop_malformed + cm.drop_unknown_attribute + cm.drop_unknown_id + cm.drop_wrong_peer +
+                               cm.drop_wrong_state + cm.drop_backlog + cm.drop_no_event_room + cm.drop_transmit_full}};
     j["devices"] = Json::array();
     for (const auto& device : control.devices) j["devices"].push_back(device_json(*device, control.fabric));
     j["sessions"] = Json::array();

@@ -15,6 +15,7 @@
 
 #include "abi/messages.h"
 #include "abi/session_page.h"
+#include "control/cm_objects.h"
 #include "control/event_loop.h"
 #include "control/id_pool.h"
 #include "control/objects.h"
@@ -74,6 +75,8 @@ class Session {
     std::unordered_map<uint32_t, ChannelObject> channels;
     std::unordered_map<uint32_t, CqObject> cqs;
     std::unordered_map<uint32_t, QpObject> qps;  // by QPN
+
+    CmTables cm;           // the rdma_cm device
 
     std::string document;  // admin: the text being read in pieces
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "control/captures.h"
+#include "control/cm_service.h"
 #include "control/services/cq_service.h"
 #include "control/services/mr_service.h"
 #include "control/services/qp_service.h"
@@ -65,6 +66,7 @@ void end_session(Control& control, const std::shared_ptr<Session>& session) {
     if (session->ending) return;
     session->ending = true;
     session->close();
+    control.cm->forget(*session);
     if (session->admin) control.captures->end_of(*session);
     if (session->greeted && !session->admin) spdlog::info("{}: detached", session->name());
     // The caller may be a method of the session itself.

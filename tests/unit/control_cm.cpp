@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rdma_cm device at the border: two programs connect, refuse and part over the fabric, with real MADs between two
+// NICs; what a program cannot do to another one's ids, events, ports and QPs; quotas; what is left after one dies.
+#include <poll.h>
+
+#include <catch2/catch.hpp>
+
+#include "control/cm_values.h"
+#include "support/control_world.h"
+
+using namespace rocemu;
+using namespace rocemu::test;
+using namespace rocemu::control;
+
+namespace {
+
+constexpr uint16_t kTcp = 0x106, kUdp = 0x111;
+constexpr uint8_t kRc = 2, kUd = 4;
+
+abi::CmAddress ipv4(uint32_t address, uint16_t port) {
+    abi::CmAddress a;
+    const auto gid = wire::Gid::from_ipv4(address);
+    std::copy(gid.raw.begin(), gid.raw.end(), a.address);
+    a.port = port;
+    a.family = 4;
+    return a;
+}
+constexpr uint32_t kFirstIp = 0x0acb0001, kSecondIp = 0x0acb0002;  // 10.203.0.1, 10.203.0.2
+
+// A program with one event channel and a QP on `device`.
+struct Party {
+    explicit Party(ControlWorld& world, uint32_t device = 0) : c(world.path()) {
+        c.open(device);
+        REQUIRE(c.status == 0);
+        channel = open_channel(&fd);
+        abi::CreateQpReply r;
+        REQUIRE(c.call(c.qp_request(), r) == 0);
+        qpn = r.qpn;
+    }
+    ~Party() {
+        if (fd >= 0) close(fd);
+    }
+    uint32_t open_channel(int* mine) {
+        int pair[2];
+        REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+        abi::CmOpenChannelReply r;
+        REQUIRE(c.call(abi::CmOpenChannelRequest{}, r, pair[1]) == 0);
+        close(pair[1]);
+        *mine = pair[0];
+        return r.channel;
+    }
+    uint32_t create(uint64_t uid, uint16_t space = kTcp, uint8_t type = kRc) {
+        abi::CmCreateIdReply r;
+        REQUIRE(c.call(abi::CmCreateIdRequest{uid, channel, space, type}, r) == 0);
+        return r.id;
+    }
+    uint32_t listen(uint32_t address, uint16_t port, uint16_t space = kTcp, uint8_t type = kRc) {
+        const uint32_t id = create(1, space, type);
+        REQUIRE(c.call(abi::CmBindRequest{id, ipv4(address, port)}) == 0);
+        REQUIRE(c.call(abi::CmListenRequest{id, 10}) == 0);
+        return id;
+    }
+    // Up to a resolved route.
+    uint32_t aim(uint32_t address, uint16_t port, uint64_t uid, uint16_t space = kTcp, uint8_t type = kRc) {
+        const uint32_t id = create(uid, space, type);
+        abi::CmResolveAddressRequest r;
+        r.id = id;
+        r.destination = ipv4(address, port);
+        REQUIRE(c.call(r) == 0);
+        REQUIRE(event().event == cm_event::kAddressResolved);
+        REQUIRE(c.call(abi::CmResolveRouteRequest{id}) == 0);
+        REQUIRE(event().event == cm_event::kRouteResolved);
+        return id;
+    }
+    abi::CmConnParam param(const char* data) const {
+        abi::CmConnParam p;
+        p.qp_num = qpn;
+        p.responder_resources = 3;
+        p.initiator_depth = 5;
+        p.retry_count = 6;
+        p.rnr_retry_count = 4;
+        p.valid = 1;
+        p.private_data_len = static_cast<uint8_t>(std::strlen(data));
+        std::memcpy(p.private_data, data, p.private_data_len);
+        return p;
+    }
+    int connect(uint32_t id, const char* data = "hello") {
+        abi::CmConnectRequest r;
+        r.id = id;
+        r.param = param(data);
+        return c.call(r);
+    }
+    int accept(uint32_t id, uint64_t uid, const char* data = "welcome") {
+        abi::CmAcceptRequest r;
+        r.id = id;
+        r.uid = uid;
+        r.param = param(data);
+        return c.call(r);
+    }
+    int confirm(uint32_t id) {
+        abi::CmAcceptRequest r;
+        r.id = id;
+        return c.call(r);
+    }
+    // The next event; event 0xffffffff: none came in `wait_ms`.
+    abi::CmGetEventReply event(int wait_ms = 20'000) {
+        abi::CmGetEventReply r;
+        for (;;) {
+            pollfd p{fd, POLLIN, 0};
+            char record;
+            r.event = 0xffffffff;
+            if (poll(&p, 1, wait_ms) != 1 || recv(fd, &record, 1, 0) != 1) return r;
+            const int rc = c.call(abi::CmGetEventRequest{channel}, r);
+            if (rc == 0) return r;
+            REQUIRE(rc == EAGAIN);
+        }
+    }
+    abi::QpAttrRecord attr(uint32_t id, uint32_t state) {
+        abi::CmInitQpAttrReply r;
+        REQUIRE(c.call(abi::CmInitQpAttrRequest{id, state}, r) == 0);
+        return r.attr;
+    }
+    ControlClient c;
+    int fd = -1;
+    uint32_t channel = 0, qpn = 0;
+};
+
+std::string text(const abi::CmConnParam& p) {
+    return {reinterpret_cast<const char*>(p.private_data)};  // padded with zeros
+}
+
+struct Pair {
+    Pair(ControlWorld& world, Party& server, Party& client, uint32_t address = kFirstIp) {
+        (void)world;
+        listener = server.listen(address, 7000);
+        active = client.aim(address, 7000, 77);
+        REQUIRE(client.connect(active) == 0);
+        request = server.event();
+        REQUIRE(request.event == cm_event::kConnectRequest);
+        passive = request.id;
+        REQUIRE(server.accept(passive, 88) == 0);
+        response = client.event();
+        REQUIRE(response.event == cm_event::kConnectResponse);
+        REQUIRE(client.confirm(active) == 0);
+        REQUIRE(server.event().event == cm_event::kEstablished);
+    }
+    uint32_t listener = 0, active = 0, passive = 0;
+    abi::CmGetEventReply request, response;
+};
+
+}  // namespace
+
+TEST_CASE("a connection through two NICs, with what both sides learn of each other", "[control][cm]") {
+    ControlWorld world;
+    Party server(world, 0), client(world, 1);
+    Pair pair(world, server, client);
+    CHECK(pair.request.uid == 1);
+    CHECK(text(pair.request.conn) == "hello");
+    CHECK(pair.request.conn.private_data_len == 56);
+    CHECK(pair.request.conn.qp_num == client.qpn);
+    CHECK(pair.request.conn.responder_resources == 5);  // what the client wants under way is what the server serves
+    CHECK(pair.request.conn.initiator_depth == 3);
+    CHECK(pair.request.conn.retry_count == 6);
+    CHECK(pair.response.uid == 77);
+    CHECK(text(pair.response.conn) == "welcome");
+    CHECK(pair.response.conn.private_data_len == 196);
+    CHECK(pair.response.conn.qp_num == server.qpn);
+
+    const auto crtr = client.attr(pair.active, 2), crts = client.attr(pair.active, 3);
+    const auto srtr = server.attr(pair.passive, 2), srts = server.attr(pair.passive, 3);
+    CHECK(crtr.dest_qpn == server.qpn);
+    CHECK(srtr.dest_qpn == client.qpn);
+    CHECK(crtr.rq_psn == srts.sq_psn);
+    CHECK(srtr.rq_psn == crts.sq_psn);
+    CHECK(crtr.path_mtu == 5);
+    CHECK(crts.retry_cnt == 6);
+    CHECK(std::equal(std::begin(crtr.dgid), std::end(crtr.dgid), wire::Gid::from_ipv4(kFirstIp).raw.begin()));
+    // The fabric's peer is reached from the other NIC, whose address is the source.
+    CHECK(std::equal(std::begin(srtr.dgid), std::end(srtr.dgid), wire::Gid::from_ipv4(kSecondIp).raw.begin()));
+
+    REQUIRE(client.c.call(abi::CmDisconnectRequest{pair.active}) == 0);
+    const auto gone = server.event();
+    CHECK(gone.event == cm_event::kDisconnected);
+    CHECK(gone.uid == 88);
+    REQUIRE(server.c.call(abi::CmDisconnectRequest{pair.passive}) == 0);
+    CHECK(client.event().event == cm_event::kDisconnected);
+    // Again: no error and nothing happens.
+    CHECK(client.c.call(abi::CmDisconnectRequest{pair.active}) == 0);
+    abi::CmDestroyIdReply destroyed;
+    REQUIRE(client.c.call(abi::CmDestroyIdRequest{pair.active}, destroyed) == 0);
+    CHECK(destroyed.events_reported == 4);
+    REQUIRE(server.c.call(abi::CmDestroyIdRequest{pair.listener}, destroyed) == 0);
+    CHECK(destroyed.events_reported == 1);
+}
+
+TEST_CASE("refusals: by the consumer with private data, without a listener", "[control][cm]") {
+    ControlWorld world;
+    Party server(world, 0), client(world, 1);
+    server.listen(kFirstIp, 7001);
+    const uint32_t id = client.aim(kFirstIp, 7001, 5);
+    REQUIRE(client.connect(id) == 0);
+    abi::CmRejectRequest reject;
+    reject.id = server.event().id;
+    reject.private_data_len = 4;
+    std::memcpy(reject.private_data, "nope", 4);
+    REQUIRE(server.c.call(reject) == 0);
+    const auto refused = client.event();
+    CHECK(refused.event == cm_event::kRejected);
+    CHECK(refused.status == 28);
+    CHECK(text(refused.conn) == "nope");
+
+    const uint32_t nobody = client.aim(kFirstIp, 7002, 6);
+    REQUIRE(client.connect(nobody) == 0);
+    const auto none = client.event();
+    CHECK(none.event == cm_event::kRejected);
+    CHECK(none.status == 8);  // invalid service id
+    CHECK(none.uid == 6);
+}
+
+TEST_CASE("UD ids ask for a QP number and get it with an address handle", "[control][cm]") {
+    ControlWorld world;
+    Party server(world, 0), client(world, 1);
+    server.listen(kFirstIp, 7003, kUdp, kUd);
+    const uint32_t id = client.aim(kFirstIp, 7003, 9, kUdp, kUd);
+    REQUIRE(client.connect(id) == 0);
+    const auto request = server.event();
+    REQUIRE(request.event == cm_event::kConnectRequest);
+    CHECK(request.datagram == 1);
+    CHECK(request.conn.private_data_len == 180);
+    REQUIRE(server.accept(request.id, 10) == 0);
+    const auto answer = client.event();
+    CHECK(answer.event == cm_event::kEstablished);
+    CHECK(answer.conn.qp_num == server.qpn);
+    CHECK(answer.conn.qkey == kUdpQkey);
+    CHECK(answer.ah.is_global == 1);
+    CHECK(answer.ah.sgid_index == 3);
+    CHECK(std::equal(std::begin(answer.ah.dgid), std::end(answer.ah.dgid), wire::Gid::from_ipv4(kFirstIp).raw.begin()));
+}
+
+TEST_CASE("another program's ids and channels do not exist", "[control][cm]") {
+    ControlWorld world;
+    Party server(world, 0), client(world, 1), thief(world, 1);
+    Pair pair(world, server, client);
+    for (const uint32_t id : {pair.passive, pair.listener, pair.active}) {
+        CHECK(thief.c.call(abi::CmQueryRequest{id}) == ENOENT);
+        CHECK(thief.c.call(abi::CmDestroyIdRequest{id}) == ENOENT);
+        CHECK(thief.c.call(abi::CmDisconnectRequest{id}) == ENOENT);
+        CHECK(thief.c.call(abi::CmInitQpAttrRequest{id, 2}) == ENOENT);
+        CHECK(thief.c.call(abi::CmListenRequest{id, 1}) == ENOENT);
+        CHECK(thief.c.call(abi::CmRejectRequest{id}) == ENOENT);
+        CHECK(thief.c.call(abi::CmNotifyRequest{id, 4}) == ENOENT);
+        CHECK(thief.c.call(abi::CmMigrateRequest{id, thief.channel}) == ENOENT);
+        CHECK(thief.accept(id, 3) == ENOENT);
+        CHECK(thief.connect(id) == ENOENT);
+    }
+    CHECK(thief.c.call(abi::CmGetEventRequest{thief.channel + 1}) == ENOENT);
+    // A QP of somebody else's is not offered to a peer.
+    const uint32_t id = thief.aim(kFirstIp, 7000, 3);
+    const uint32_t own = std::exchange(thief.qpn, client.qpn);
+    CHECK(thief.connect(id) == EINVAL);
+    thief.qpn = own;
+    // Nor can the listener's port be had.
+    const uint32_t second = thief.create(4);
+    CHECK(thief.c.call(abi::CmBindRequest{second, ipv4(kFirstIp, 7000)}) == EADDRINUSE);
+    CHECK(thief.c.call(abi::CmBindRequest{second, ipv4(0x0acb0063, 7005)}) == EADDRNOTAVAIL);
+    if (geteuid() != 0) CHECK(thief.c.call(abi::CmBindRequest{second, ipv4(kFirstIp, 80)}) == EACCES);
+    // All this while the connection of the others lives.
+    REQUIRE(client.c.call(abi::CmDisconnectRequest{pair.active}) == 0);
+    CHECK(server.event().event == cm_event::kDisconnected);
+}
+
+TEST_CASE("a request is nobody's before its event was fetched", "[control][cm]") {
+    ControlWorld world;
+    Party server(world, 0), client(world, 1);
+    const uint32_t listener = server.listen(kFirstIp, 7006);
+    const uint32_t id = client.aim(kFirstIp, 7006, 5);
+    REQUIRE(client.connect(id) == 0);
+    pollfd p{server.fd, POLLIN, 0};
+    REQUIRE(poll(&p, 1, 20'000) == 1);
+    for (uint32_t guess = 1; guess < 10; ++guess)
+        if (guess != listener) CHECK(server.c.call(abi::CmDestroyIdRequest{guess}) == ENOENT);
+    // With its listener it goes, and the client hears it; the record that is still on the socket leads to nothing.
+    REQUIRE(server.c.call(abi::CmDestroyIdRequest{listener}) == 0);
+    CHECK(client.event().event == cm_event::kRejected);
+    CHECK(server.event(0).event == 0xffffffff);
+}
+
+TEST_CASE("events move with an id to another channel", "[control][cm]") {
+    ControlWorld world;
+    Party server(world, 0), client(world, 1);
+    const uint32_t listener = server.listen(kFirstIp, 7007);
+    const uint32_t id = client.aim(kFirstIp, 7007, 5);
+    REQUIRE(client.connect(id) == 0);
+    pollfd p{server.fd, POLLIN, 0};
+    REQUIRE(poll(&p, 1, 20'000) == 1);
+    const int old = server.fd;
+    server.channel = server.open_channel(&server.fd);
+    REQUIRE(server.c.call(abi::CmMigrateRequest{listener, server.channel}) == 0);
+    const auto request = server.event();
+    REQUIRE(request.event == cm_event::kConnectRequest);
+    close(old);
+    REQUIRE(server.accept(request.id, 6) == 0);
+    CHECK(client.event().event == cm_event::kConnectResponse);
+}
+
+TEST_CASE("a program that dies and a channel that is closed tell the peer, and leave nothing", "[control][cm]") {
+    ControlWorld world;
+    Party server(world, 0);
+    server.listen(kFirstIp, 7008);
+    for (const bool dies : {true, false}) {
+        Party client(world, 1);
+        const uint32_t id = client.aim(kFirstIp, 7008, 5);
+        REQUIRE(client.connect(id) == 0);
+        const uint32_t passive = server.event().id;
+        REQUIRE(server.accept(passive, 6) == 0);
+        REQUIRE(client.event().event == cm_event::kConnectResponse);
+        REQUIRE(client.confirm(id) == 0);
+        REQUIRE(server.event().event == cm_event::kEstablished);
+        if (dies) {
+            client.c.disconnect();
+        } else {
+            close(std::exchange(client.fd, -1));
+        }
+        CHECK(server.event().event == cm_event::kDisconnected);
+        REQUIRE(server.c.call(abi::CmDestroyIdRequest{passive}) == 0);
+        if (!dies) CHECK(client.c.call(abi::CmQueryRequest{id}) == ENOENT);
+    }
+}
+
+TEST_CASE("the quota of rdma_cm ids holds, for requests of peers too", "[control][cm]") {
+    ControlWorld world([](config::Config& c) { c.limits.max_cm_ids = 3; });
+    Party server(world, 0), client(world, 1);
+    server.listen(kFirstIp, 7009);
+    server.create(2);
+    server.create(3);
+    abi::CmCreateIdReply r;
+    CHECK(server.c.call(abi::CmCreateIdRequest{4, server.channel, kTcp, kRc}, r) == ENOMEM);
+    const uint32_t id = client.aim(kFirstIp, 7009, 5);
+    REQUIRE(client.connect(id) == 0);
+    const auto refused = client.event();
+    CHECK(refused.event == cm_event::kRejected);
+    CHECK(refused.status == 3);  // no resources
+}
+
+TEST_CASE("commands out of their order and with nonsense are EINVAL", "[control][cm]") {
+    ControlWorld world;
+    Party p(world, 0);
+    const uint32_t id = p.create(1);
+    CHECK(p.connect(id) == EINVAL);
+    CHECK(p.accept(id, 1) == EINVAL);
+    CHECK(p.confirm(id) == EINVAL);
+    CHECK(p.c.call(abi::CmDisconnectRequest{id}) == EINVAL);
+    CHECK(p.c.call(abi::CmRejectRequest{id}) == EINVAL);
+    CHECK(p.c.call(abi::CmResolveRouteRequest{id}) == EINVAL);
+    CHECK(p.c.call(abi::CmInitQpAttrRequest{id, 1}) == EINVAL);
+    abi::CmResolveAddressRequest r;
+    r.id = id;
+    CHECK(p.c.call(r) == EINVAL);
+    r.destination = ipv4(0, 7);
+    CHECK(p.c.call(r) == EINVAL);
+    r.destination.family = 9;
+    CHECK(p.c.call(r) == EINVAL);
+    abi::CmCreateIdReply made;
+    CHECK(p.c.call(abi::CmCreateIdRequest{1, p.channel, 0x999, kRc}, made) == EINVAL);
+    CHECK(p.c.call(abi::CmCreateIdRequest{1, p.channel, kTcp, 77}, made) == EINVAL);
+    abi::CmSetOptionRequest option;
+    option.id = id;
+    option.option = 3;
+    option.length = 1;
+    option.value[0] = 32;
+    CHECK(p.c.call(option) == EINVAL);
+    option.value[0] = 14;
+    CHECK(p.c.call(option) == 0);
+    option.length = 200;
+    CHECK(p.c.call(option) == EINVAL);
+    CHECK(p.c.call(abi::CmOpenChannelRequest{}) == EINVAL);  // without a descriptor
+}
