@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "abi/socket_path.h"
+#include "provider/cm_files.h"
 
 namespace rocemu::provider {
 
@@ -23,6 +24,7 @@ bool told = false;
 
 void child_after_fork() {
     lock.forget();
+    forget_cm_files();
     if (session != nullptr) session->forget();
     session = nullptr;
 }
