@@ -6,7 +6,8 @@ image.py userland OUT    OUT/userland.cpio.gz: shell, ip, rdma, ibverbs and perf
                          are installed here (scripts/packages.txt, groups run and interop), with their libraries
 image.py kernel OUT      OUT/6.12/{vmlinuz,modules.cpio.gz,release}: Debian's kernel package, downloaded, with the
                          modules that the guest loads, in order
-image.py overlay FILE    our init and its helpers (guest/), which replace those of any image it is appended to
+image.py overlay FILE [PROGRAM...]   our init and its helpers (guest/), which replace those of any image it is
+                         appended to, and these programs
 """
 import gzip
 import io
@@ -188,7 +189,7 @@ def kernel(out):
         write(out / "6.12/vmlinuz", next((tree / "boot").glob("vmlinuz-*")).read_bytes())
 
 
-def overlay(target):
+def overlay(target, programs):
     image = Cpio()
     with tempfile.TemporaryDirectory() as folder:
         daemon, clock = folder + "/guestd", folder + "/libtscclock.so"
@@ -199,16 +200,20 @@ def overlay(target):
         image.file("rocemu/libtscclock.so", pathlib.Path(clock).read_bytes())
         for helper in ("gid-index", "wait-listen"):
             image.file("rocemu/bin/" + helper, (HERE / "guest" / helper).read_bytes())
+        for program in programs:
+            image.file("rocemu/bin/" + program.name, program.read_bytes())
     write(target, gzip.compress(image.bytes(), 6, mtime=0))
 
 
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in ("userland", "kernel", "overlay"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("userland", "kernel", "overlay"):
         sys.exit(__doc__)
     target = pathlib.Path(sys.argv[2]).resolve()
-    if sys.argv[1] != "overlay":
-        target.mkdir(parents=True, exist_ok=True)
-    {"userland": userland, "kernel": kernel, "overlay": overlay}[sys.argv[1]](target)
+    if sys.argv[1] == "overlay":
+        overlay(target, [pathlib.Path(p) for p in sys.argv[3:]])
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    {"userland": userland, "kernel": kernel}[sys.argv[1]](target)
 
 
 if __name__ == "__main__":

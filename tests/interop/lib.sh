@@ -30,31 +30,40 @@ guest_engine() {
     fi
 }
 
-# guest_net NETNS MTU [IFACE...]: a bridge with a tap for the guest and these interfaces (already in NETNS).
-guest_net() {
+# guest_tap NETNS MTU [IFACE...]: a tap for the guest; it and these interfaces (already in NETNS) are brought up.
+guest_tap() {
     local ns=$1 mtu=$2 i
     shift 2
-    ip -n "$ns" link add br0 type bridge mcast_snooping 0 forward_delay 0
     # UML and QEMU both open the tap with virtio-net headers.
-    ip -n "$ns" tuntap add tap0 mode tap vnet_hdr
+    ip -n "$ns" tuntap add tap0 mode tap vnet_hdr || return
     for i in tap0 "$@"; do
-        ip -n "$ns" link set "$i" mtu "$mtu" master br0 up
+        ip -n "$ns" link set "$i" mtu "$mtu" up || return
         # Whole packets with finished checksums, as on a cable.
         ip netns exec "$ns" ethtool -K "$i" tx off gso off gro off tso off >/dev/null 2>&1
     done
+}
+
+# guest_net NETNS MTU [IFACE...]: the same, joined by a bridge.
+guest_net() {
+    local ns=$1 mtu=$2 i
+    guest_tap "$@" || return
+    shift 2
+    ip -n "$ns" link add br0 type bridge mcast_snooping 0 forward_delay 0 || return
+    for i in tap0 "$@"; do ip -n "$ns" link set "$i" master br0 || return; done
     ip -n "$ns" link set br0 mtu "$mtu" up
 }
 
-# guest_start NETNS ADDR/LEN MTU: boots a guest on tap0 of NETNS and waits for rxe0. Sets guest_pid, guest_log.
+# guest_start NETNS ADDR/LEN MTU [ADDR6/LEN]: boots a guest on tap0 of NETNS and waits for rxe0. Sets guest_pid,
+# guest_log.
 guest_start() {
-    local ns=$1 addr=$2 mtu=$3 state mac=02:52:58:45:00:${2##*.} append
+    local ns=$1 addr=$2 mtu=$3 addr6=${4:-} state mac=02:52:58:45:00:${2##*.} append
     mac=$(printf '02:52:58:45:00:%02x' "$(sed 's/.*\.\([0-9]*\)\/.*/\1/' <<<"$addr")")
     guest_image && guest_engine || return
     state=$testlib_tmp/guest-$ns
     mkdir -p "$state"
     guest_log=$state/console.log
-    "$interop/image.py" overlay "$state/overlay.cpio.gz" || return
-    append="rocemu.ip=$addr rocemu.mac=$mac rocemu.mtu=$mtu panic=-1 quiet net.ifnames=0"
+    "$interop/image.py" overlay "$state/overlay.cpio.gz" "$ROCEMU_BUILD/tests/interop/interop_peer" || return
+    append="rocemu.ip=$addr rocemu.mac=$mac rocemu.mtu=$mtu rocemu.ip6=$addr6 panic=-1 quiet net.ifnames=0"
     if [ "$engine" = uml ]; then
         cat "$image/userland.cpio.gz" "$state/overlay.cpio.gz" >"$state/initrd"
         # TMPDIR: where User-Mode Linux keeps the guest's memory.

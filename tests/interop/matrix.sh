@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The interoperation matrix: cases of matrix.py played by interop_peer between rocemud and Linux's rdma_rxe, in both
+# roles, over a cable that loses packets where the case says so.
+#
+#   $ns_a: rocemud on wire0, 10.88.0.1, fd00:88::1   veth   $ns_b: lossy_wire - tap - guest with rxe0, .2
+#
+# ROCEMU_FULL=1 plays all cases (hours) and writes docs/interop.md, else a pairwise subset and build/interop.md.
+# ROCEMU_REFERENCE=1 instead records what Linux against Linux gives, into reference.tsv.
+# ROCEMU_CASES=REGEX plays only the cases whose name matches. ROCEMU_MATRIX_BUDGET: seconds after which no case begins.
+# Captures of failed cases stay in $ROCEMU_LOGS/interop-captures.
+# shellcheck source=tests/netns/lib.sh
+. "$(dirname "$0")/../netns/lib.sh"
+# shellcheck source=tests/interop/lib.sh
+. "$(dirname "$0")/lib.sh"
+matrix=$interop/matrix.py
+peer=$ROCEMU_BUILD/tests/interop/interop_peer
+results=$ROCEMU_BUILD/interop-results.tsv
+: "${ROCEMU_MATRIX_BUDGET:=240}"
+
+in_guest() { guest_exec "$ns_a" "$ip_b" "$@"; }
+
+net_for_matrix() {
+    ns_make "$ns_a" && ns_make "$ns_b" || return
+    ip link add name wire0 netns "$ns_a" type veth peer name wire-g netns "$ns_b" || return
+    wire_up "$ns_a" $ip_a 4200 && ip -n "$ns_a" addr add fd00:88::1/64 dev wire0 nodad || return
+    ip netns exec "$ns_a" ethtool -K wire0 tx off >/dev/null 2>&1
+    guest_tap "$ns_b" 4200 wire-g || return
+    mkdir -p "$ROCEMU_LOGS/interop-captures"
+    ip netns exec "$ns_b" "$ROCEMU_BUILD/tests/interop/lossy_wire" wire-g tap0 "$testlib_tmp/wire.sock" \
+        "$ROCEMU_LOGS/interop-captures" >"$testlib_tmp/wire.log" 2>&1 </dev/null &
+    at_exit end_process $!
+    wait_until 10 grep -q ready "$testlib_tmp/wire.log" || { cat "$testlib_tmp/wire.log"; return 1; }
+}
+
+guest_for_matrix() { guest_start "$ns_b" $ip_b/24 4200 fd00:88::2/64; }
+
+# Linux against Linux: both processes in the guest, each with its own queue pairs on rxe0.
+record_reference() {
+    in_guest 300 "cat >/tmp/cases <<'.'
+$("$matrix" reference)
+.
+        interop_peer serve rxe0 18700 >&2 & wait-listen 18700
+        interop_peer drive rxe0 127.0.0.1 18700 /tmp/cases /tmp/results >&2; cat /tmp/results" >"$results" || { cat "$results"; return 1; }
+    "$matrix" record "$results"
+}
+
+# play CASES RESULTS BUDGET: the server in the guest, the driver attached to rocemud.
+play() {
+    local server rc port=$((18700 + RANDOM % 1000))
+    in_guest $(($3 + 300)) "interop_peer serve rxe0 $port" >"$testlib_tmp/server.log" 2>&1 &
+    server=$!
+    in_guest 25 "wait-listen $port" || { echo "the guest's side does not listen"; cat "$testlib_tmp/server.log"; return 1; }
+    on_a "$peer" drive rocemu0 "$ip_b" "$port" "$1" "$2" --wire "$testlib_tmp/wire.sock" --budget "$3"
+    rc=$?
+    wait "$server" || { echo "the guest's side: exit code $?"; cat "$testlib_tmp/server.log"; }
+    return "$rc"
+}
+
+play_matrix() {
+    local full=() out=$ROCEMU_BUILD/interop.md budget=$ROCEMU_MATRIX_BUDGET cases=$testlib_tmp/cases.txt
+    if [ -n "${ROCEMU_FULL:-}" ]; then
+        full=(--full)
+        out=$testlib_root/docs/interop.md
+        budget=86400
+    fi
+    "$matrix" cases "${full[@]}" | grep -E "^name=[^ ]*(${ROCEMU_CASES:-})" >"$cases"
+    play "$cases" "$results" "$budget"
+    [ $? -le 1 ] || return 1
+    [ -z "${ROCEMU_CASES:-}" ] || { cat "$results"; out=/dev/null; }
+    "$matrix" report "$results" "$(sed -n 's/.*ready, \(Linux [^,]*\).*/\1/p' "$guest_log" | tr -d '\r'), $engine" "$out"
+}
+
+net_for_matrix || exit 1
+if ! guest_for_matrix; then
+    printf 'not ok  guest does not start\n'
+    testlib_record failed "${testlib_prefix}guest-starts"
+    finish_tests
+fi
+if [ -n "${ROCEMU_REFERENCE:-}" ]; then
+    run_test reference 400 record_reference
+    finish_tests
+fi
+run_here daemon-starts daemon_in daemon_a "$ns_a" "$sock_a" "$testlib_tmp/a.log" || finish_tests
+at_exit daemons_down
+run_test matrix 90000 play_matrix
+run_here daemon-ends-cleanly daemons_down
+finish_tests

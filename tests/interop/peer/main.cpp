@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// interop_peer: an ordinary verbs program (libibverbs only) that plays cases of the interoperation matrix between two
+// devices. The same program runs attached to rocemud and inside the Linux guest.
+//   interop_peer serve DEVICE PORT
+//   interop_peer drive DEVICE ADDRESS PORT CASES RESULTS [--wire SOCKET] [--budget SECONDS]
+// Exit code of drive: 0 all is well, 1 cases failed, 2 the run itself failed.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "driver.h"
+
+using namespace interop;
+
+namespace {
+
+int usage() {
+    std::fputs(
+        "interop_peer serve DEVICE PORT\n"
+        "interop_peer drive DEVICE ADDRESS PORT CASES RESULTS [--wire SOCKET] [--budget SECONDS]\n",
+        stderr);
+    return 2;
+}
+
+uint16_t port_of(const char* text) {
+    return static_cast<uint16_t>(std::atoi(text));
+}
+
+int run(int argc, char** argv) {
+    if (argc == 4 && std::strcmp(argv[1], "serve") == 0) {
+        Device device(argv[2]);
+        Channel channel = Channel::listen(port_of(argv[3]));
+        serve(channel, device);
+        return 0;
+    }
+    if (argc >= 7 && std::strcmp(argv[1], "drive") == 0) {
+        DriverOptions options;
+        options.cases = argv[5];
+        options.results = argv[6];
+        for (int i = 7; i + 1 < argc; i += 2) {
+            if (std::strcmp(argv[i], "--wire") == 0)
+                options.wire = argv[i + 1];
+            else if (std::strcmp(argv[i], "--budget") == 0)
+                options.budget = std::atof(argv[i + 1]);
+            else
+                return usage();
+        }
+        Device device(argv[2]);
+        Channel channel = Channel::connect(argv[3], port_of(argv[4]));
+        return drive(channel, device, options) == 0 ? 0 : 1;
+    }
+    return usage();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const Failure& e) {
+        std::fprintf(stderr, "interop_peer: %s\n", e.what());
+        return 2;
+    }
+}
