@@ -5,6 +5,7 @@
 // One client at a time on SOCKET (SEQPACKET), each line is answered with "ok":
 //   begin NAME PPM SEED   loses this share of the packets, decided by a generator for each direction; records to
 //                         DIRECTORY/NAME.pcap, what was lost to DIRECTORY/NAME.lost.pcap
+//   lose PPM SEED         the same without a record
 //   end keep|drop         no loss any more; the records stay or go
 // SIGTERM ends it. "ready" is printed when frames pass.
 #include <arpa/inet.h>
@@ -134,9 +135,11 @@ struct Wire {
         char name[200], verdict[8];
         unsigned ppm = 0;
         unsigned long seed = 0;
-        if (std::sscanf(line.c_str(), "begin %199s %u %lu", name, &ppm, &seed) == 3) {
+        const bool begins = std::sscanf(line.c_str(), "begin %199s %u %lu", name, &ppm, &seed) == 3;
+        if (begins || std::sscanf(line.c_str(), "lose %u %lu", &ppm, &seed) == 2) {
             loss_ppm = ppm;
             for (int d = 0; d < 2; ++d) random[d] = (seed * 2 + static_cast<unsigned>(d)) * 0x9E3779B97F4A7C15ull | 1;
+            if (!begins) return;
             passed.open(directory + "/" + name + ".pcap");
             lost.open(directory + "/" + name + ".lost.pcap");
         } else if (std::sscanf(line.c_str(), "end %7s", verdict) == 1) {

@@ -8,6 +8,8 @@
 # ROCEMU_FULL=1 plays all cases (hours) and writes docs/interop.md, else a pairwise subset and build/interop.md.
 # ROCEMU_REFERENCE=1 instead records what Linux against Linux gives, into reference.tsv.
 # ROCEMU_CASES=REGEX plays only the cases whose name matches. ROCEMU_MATRIX_BUDGET: seconds after which no case begins.
+# Then a soak: ROCEMU_SOAK_CONNECTIONS (100) for ROCEMU_SOAK_SECONDS (8) with 1 % loss; ROCEMU_SOAK_ONLY=1 only that;
+# ROCEMU_SOAK_LOG=FILE keeps its figures.
 # Captures of failed cases stay in $ROCEMU_LOGS/interop-captures.
 # shellcheck source=tests/netns/lib.sh
 . "$(dirname "$0")/../netns/lib.sh"
@@ -16,7 +18,8 @@
 matrix=$interop/matrix.py
 peer=$ROCEMU_BUILD/tests/interop/interop_peer
 results=$ROCEMU_BUILD/interop-results.tsv
-: "${ROCEMU_MATRIX_BUDGET:=240}"
+wire=$testlib_tmp/wire.sock
+: "${ROCEMU_MATRIX_BUDGET:=240}" "${ROCEMU_SOAK_SECONDS:=8}" "${ROCEMU_SOAK_CONNECTIONS:=100}"
 
 in_guest() { guest_exec "$ns_a" "$ip_b" "$@"; }
 
@@ -27,7 +30,7 @@ net_for_matrix() {
     ip netns exec "$ns_a" ethtool -K wire0 tx off >/dev/null 2>&1
     guest_tap "$ns_b" 4200 wire-g || return
     mkdir -p "$ROCEMU_LOGS/interop-captures"
-    ip netns exec "$ns_b" "$ROCEMU_BUILD/tests/interop/lossy_wire" wire-g tap0 "$testlib_tmp/wire.sock" \
+    ip netns exec "$ns_b" "$ROCEMU_BUILD/tests/interop/lossy_wire" wire-g tap0 "$wire" \
         "$ROCEMU_LOGS/interop-captures" >"$testlib_tmp/wire.log" 2>&1 </dev/null &
     at_exit end_process $!
     wait_until 10 grep -q ready "$testlib_tmp/wire.log" || { cat "$testlib_tmp/wire.log"; return 1; }
@@ -45,13 +48,14 @@ $("$matrix" reference)
     "$matrix" record "$results"
 }
 
-# play CASES RESULTS BUDGET: the server in the guest, the driver attached to rocemud.
-play() {
-    local server rc port=$((18700 + RANDOM % 1000))
-    in_guest $(($3 + 300)) "interop_peer serve rxe0 $port" >"$testlib_tmp/server.log" 2>&1 &
+# with_guest LIMIT VERB ARG...: interop_peer VERB attached to rocemud, with its server in the guest.
+with_guest() {
+    local server rc limit=$1 verb=$2 port=$((18700 + RANDOM % 1000))
+    shift 2
+    in_guest "$limit" "interop_peer serve rxe0 $port" >"$testlib_tmp/server.log" 2>&1 &
     server=$!
-    in_guest 25 "wait-listen $port" || { echo "the guest's side does not listen"; cat "$testlib_tmp/server.log"; return 1; }
-    on_a "$peer" drive rocemu0 "$ip_b" "$port" "$1" "$2" --wire "$testlib_tmp/wire.sock" --budget "$3"
+    in_guest 25 "wait-listen $port" || { echo "the guest's side does not listen"; cat "$testlib_tmp/server.log"; return 2; }
+    on_a "$peer" "$verb" rocemu0 "$ip_b" "$port" "$@"
     rc=$?
     wait "$server" || { echo "the guest's side: exit code $?"; cat "$testlib_tmp/server.log"; }
     return "$rc"
@@ -65,10 +69,22 @@ play_matrix() {
         budget=86400
     fi
     "$matrix" cases "${full[@]}" | grep -E "^name=[^ ]*(${ROCEMU_CASES:-})" >"$cases"
-    play "$cases" "$results" "$budget"
+    with_guest $((budget + 300)) drive "$cases" "$results" --wire "$wire" --budget "$budget"
     [ $? -le 1 ] || return 1
     [ -z "${ROCEMU_CASES:-}" ] || { cat "$results"; out=/dev/null; }
     "$matrix" report "$results" "$(sed -n 's/.*ready, \(Linux [^,]*\).*/\1/p' "$guest_log" | tr -d '\r'), $engine" "$out"
+}
+
+rss() { awk '/VmRSS/ { print $2 }' "/proc/$daemon_a/status"; }
+
+# 1 % loss, each connection one message a second in each direction.
+play_soak() {
+    local before
+    before=$(rss)
+    with_guest $((ROCEMU_SOAK_SECONDS + 200)) soak "$ROCEMU_SOAK_CONNECTIONS" "$ROCEMU_SOAK_SECONDS" 1 "$wire" || return
+    echo "resident memory of rocemud: $before KiB before, $(rss) KiB after"
+    "$rocemu" counters --socket "$sock_a" | grep -E 'retr|nak|timeout|dup|drop|rnr' | grep -v ' 0$'
+    [ -z "${ROCEMU_SOAK_LOG:-}" ] || cp "$testlib_tmp/log" "$ROCEMU_SOAK_LOG"
 }
 
 net_for_matrix || exit 1
@@ -83,6 +99,7 @@ if [ -n "${ROCEMU_REFERENCE:-}" ]; then
 fi
 run_here daemon-starts daemon_in daemon_a "$ns_a" "$sock_a" "$testlib_tmp/a.log" || finish_tests
 at_exit daemons_down
-run_test matrix 90000 play_matrix
+[ -n "${ROCEMU_SOAK_ONLY:-}" ] || run_test matrix 90000 play_matrix
+run_test soak $((ROCEMU_SOAK_SECONDS + 300)) play_soak
 run_here daemon-ends-cleanly daemons_down
 finish_tests

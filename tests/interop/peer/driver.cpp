@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "run_case.h"
+#include "soak.h"
 #include "wire_control.h"
 
 namespace interop {
@@ -73,6 +74,7 @@ void serve(Channel& channel, Device& device) {
     for (;;) {
         const std::string line = channel.receive_text();
         if (line == kEnd) return;
+        if (line.rfind(kSoakWord, 0) == 0) return soak_serve(channel, device, line);
         const Case c = parse_case(line);
         (void)run_case(channel, device, c, !c.driver_requests);
     }

@@ -3,12 +3,14 @@
 // devices. The same program runs attached to rocemud and inside the Linux guest.
 //   interop_peer serve DEVICE PORT
 //   interop_peer drive DEVICE ADDRESS PORT CASES RESULTS [--wire SOCKET] [--budget SECONDS]
+//   interop_peer soak DEVICE ADDRESS PORT CONNECTIONS SECONDS LOSS_PERCENT [WIRE_SOCKET]
 // Exit code of drive: 0 all is well, 1 cases failed, 2 the run itself failed.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "driver.h"
+#include "soak.h"
 
 using namespace interop;
 
@@ -17,7 +19,8 @@ namespace {
 int usage() {
     std::fputs(
         "interop_peer serve DEVICE PORT\n"
-        "interop_peer drive DEVICE ADDRESS PORT CASES RESULTS [--wire SOCKET] [--budget SECONDS]\n",
+        "interop_peer drive DEVICE ADDRESS PORT CASES RESULTS [--wire SOCKET] [--budget SECONDS]\n"
+        "interop_peer soak DEVICE ADDRESS PORT CONNECTIONS SECONDS LOSS_PERCENT [WIRE_SOCKET]\n",
         stderr);
     return 2;
 }
@@ -48,6 +51,17 @@ int run(int argc, char** argv) {
         Device device(argv[2]);
         Channel channel = Channel::connect(argv[3], port_of(argv[4]));
         return drive(channel, device, options) == 0 ? 0 : 1;
+    }
+    if ((argc == 8 || argc == 9) && std::strcmp(argv[1], "soak") == 0) {
+        SoakOptions options;
+        options.connections = static_cast<uint32_t>(std::atoi(argv[5]));
+        options.seconds = static_cast<uint32_t>(std::atoi(argv[6]));
+        options.loss_percent = static_cast<uint32_t>(std::atoi(argv[7]));
+        if (argc == 9) options.wire = argv[8];
+        Device device(argv[2]);
+        Channel channel = Channel::connect(argv[3], port_of(argv[4]));
+        soak_drive(channel, device, options);
+        return 0;
     }
     return usage();
 }

@@ -37,6 +37,10 @@ void WireControl::end(bool keep) {
     tell(keep ? "end keep" : "end drop");
 }
 
+void WireControl::lose(unsigned percent) {
+    tell("lose " + std::to_string(percent * 10000) + " 7");
+}
+
 void WireControl::tell(const std::string& line) {
     if (fd_ < 0) return;
     char answer[16];

@@ -15,6 +15,8 @@ class WireControl {
 
     void begin(const std::string& name, unsigned loss_percent);
     void end(bool keep);
+    // Loss without a record.
+    void lose(unsigned percent);
 
   private:
     void tell(const std::string& line);
