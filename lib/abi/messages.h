@@ -59,6 +59,7 @@ struct HelloReply {
     uint64_t region0_bytes = 0;
     uint64_t doorbells_offset = 0;   // DoorbellBlock[shards]
     uint64_t agent_offset = 0;       // AgentRing[shards]; 0 if there is none
+    uint64_t stage_offset = 0;       // kStageBytes of stage (abi/stage.h); 0 if nothing is to be captured
     char daemon_version[32] = {};
 };
 enum PayloadPath : uint32_t { kPathProcessVm = 1, kPathAgent = 2 };

@@ -29,6 +29,9 @@ struct QueueHeader {
     // fence, and exchanges it for kDisarmed when it sends the event.
     alignas(kCacheLine) std::atomic<uint32_t> armed;
     std::atomic<uint32_t> overflow;  // CQ: set to 1 by the daemon when a CQE was lost (IBV_EVENT_CQ_ERR)
+    // SQ only. Written by the daemon with release: WQEs below this index have completed, signaled or not, and nothing
+    // they staged is read any more. Slots are still freed by CQEs alone.
+    std::atomic<uint32_t> retired;
 };
 static_assert(sizeof(QueueHeader) == 192);
 
@@ -44,7 +47,7 @@ struct WqeSge {
 enum class PayloadKind : uint8_t {
     Sges = 0,    // num_sge WqeSge follow the header
     Inline = 1,  // `length` bytes follow the header
-    Staged = 2,  // captured into the context's stage (reserved: not accepted yet)
+    Staged = 2,  // as Sges; `stage_ref` says where the bytes have been copied to (abi/stage.h)
 };
 
 // Send WQE: this header, then SGEs or inline bytes up to the stride.
@@ -60,7 +63,7 @@ struct SqWqe {
     uint64_t remote_addr;  // UD: low 32 bits remote QPN, high 32 bits AH number
     uint64_t compare_add;
     uint64_t swap;
-    uint64_t stage_ref;    // reserved for staged payloads
+    uint64_t stage_ref;    // Staged: accessed atomically, abi/stage.h; else 0
     uint64_t reserved;
 };
 static_assert(sizeof(SqWqe) == 64);

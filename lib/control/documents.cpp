@@ -62,16 +62,18 @@ Json session_json(const Session& session) {
            {"command", session.peer.command},
            {"admin", session.admin}};
     if (session.admin) return j;
-    uint64_t process_vm = 0, agent = 0, faults = 0;
+    uint64_t process_vm = 0, agent = 0, captured = 0, faults = 0;
     payload::Path path = session.path;
     for (const auto& stats : session.space_stats) {
         process_vm += stats->process_vm_bytes.load(std::memory_order_relaxed);
+        captured += stats->captured_bytes.load(std::memory_order_relaxed);
         agent += stats->agent_bytes.load(std::memory_order_relaxed);
         faults += stats->faults.load(std::memory_order_relaxed);
         const auto now = stats->path.load(std::memory_order_relaxed);
         if (now != payload::Path::None) path = now;
     }
     j["payload_path"] = path_name(path);
+    j["capture"] = session.capture;
     j["state"] = session.ending ? "ending" : "attached";
     j["contexts"] = session.contexts.size();
     j["pds"] = session.pds.size();
@@ -84,6 +86,7 @@ Json session_json(const Session& session) {
                                       [](const auto& entry) { return entry.second.stage == CmStage::Listening; });
     j["process_vm_bytes"] = process_vm;
     j["agent_bytes"] = agent;
+    j["captured_bytes"] = captured;
     j["payload_faults"] = faults;
     j["queue_memory_bytes"] = session.arena ? session.arena->used() : 0;
     return j;

@@ -62,6 +62,7 @@ class Session {
     bool ending = false;  // its objects are being destroyed
 
     payload::Path path = payload::Path::None;
+    bool capture = false;  // it has a stage
     std::unique_ptr<SharedRegion> region0;
     abi::SessionPage* page = nullptr;
     std::vector<UniqueFd> wake_fds;  // one eventfd a shard

@@ -24,6 +24,7 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
 }  // namespace
 
 void Completions::write(QpRecord& record, const transport::Completion& c, Instant now) {
+    if (!c.is_recv) record.retired = c.index + 1;
     if (!c.visible) return;
     CqRing& ring = c.is_recv ? *record.recv_cq : *record.send_cq;
     if (!ring.write(c, record.setup.config.qpn, record.setup.slot, now)) {
@@ -49,6 +50,7 @@ void Completions::write(QpRecord& record, const transport::Completion& c, Instan
 bool Completions::collect(QpRecord& record, Instant now) {
     bool any = false;
     bool more = true;
+    const uint32_t retired = record.retired;
     while (more) {  // bounded by the core's windows
         batch_.clear();
         more = record.qp.poll_completions(batch_);
@@ -56,6 +58,9 @@ bool Completions::collect(QpRecord& record, Instant now) {
         any |= batch_.count != 0;
         if (batch_.count == 0) break;
     }
+    // Release: nothing of what they staged is read behind this (partner: the provider's acquire load).
+    if (record.retired != retired && record.sq.view.header != nullptr)
+        record.sq.view.header->retired.store(record.retired, std::memory_order_release);
     while (const auto event = record.qp.poll_event()) {
         raise(record, *event);
         any = true;

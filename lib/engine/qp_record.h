@@ -30,12 +30,20 @@ struct QueueReader {
         const uint32_t n = view.header->producer.load(std::memory_order_acquire) - consumer;
         return n <= view.entries ? n : kBroken;
     }
-    [[nodiscard]] const std::byte* slot() const {
+    [[nodiscard]] std::byte* slot() const {
         return view.slots + size_t{consumer & (view.entries - 1)} * view.stride;
     }
     void publish() { view.header->consumer.store(consumer, std::memory_order_release); }
     // RESET: both sides start again at 0 (abi/queues.h).
     void restart() { consumer = 0; }
+};
+
+// The oldest WQE in the queue waits for the provider to capture its payload (sq_reader.cpp).
+struct CaptureWait {
+    Instant due = kNever;  // until then; kNever: none waits
+    uint32_t retired = 0;  // QpRecord::retired when `due` was set
+    uint32_t pull = 0;     // WQEs that are gathered without waiting, because the program did not come back ...
+    uint32_t step = 0;     // ... and how many they were at first
 };
 
 struct QpTimer : TimerNode {
@@ -58,6 +66,8 @@ struct QpRecord {
     CqRing* send_cq;
     CqRing* recv_cq;
     QueueReader sq, rq;
+    CaptureWait capture;
+    uint32_t retired = 0;  // send WQEs that have completed, as told to the application
 
     // From the address vector (RTR).
     wire::HeaderTemplate headers;

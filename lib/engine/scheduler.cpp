@@ -131,7 +131,7 @@ bool Scheduler::serve(QpRecord& record, Instant now) {
     any |= completions_.collect(record, now);
     // Completions make room for WQEs that wait in the queue.
     if (any && !record.broken && takes_sends(record.qp.state()) && record.sq.available() != 0 &&
-        record.qp.send_room() != 0)
+        record.qp.send_room() != 0 && record.capture.due == kNever)
         more = true;
     more |= Placement::owes(record) && record.jobs_head == nullptr;  // refused a job, and no result will come
     arm(record, now);
@@ -140,7 +140,7 @@ bool Scheduler::serve(QpRecord& record, Instant now) {
 }
 
 void Scheduler::arm(QpRecord& record, Instant now) {
-    Instant when = record.qp.next_deadline();
+    Instant when = std::min(record.qp.next_deadline(), record.capture.due);
     if (record.qp.state() == QpState::Err && !record.broken) when = std::min(when, now + kErrorLook);
     if (when == kNever) return wheel_.cancel(record.timer);
     if (when <= now) {

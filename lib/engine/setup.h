@@ -41,6 +41,7 @@ struct SessionSetup {
     abi::SessionPage* page = nullptr;
     abi::DoorbellBlock* doorbells = nullptr;  // this shard's
     int wake_fd = -1;                         // eventfd the application writes to when `sleeping` is set
+    const std::byte* stage = nullptr;         // kStageBytes (abi/stage.h), or nullptr: nothing is captured
 };
 
 struct CqSetup {

@@ -120,6 +120,8 @@ int Shard::modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask,
         record->has_route = false;
         record->sq.restart();
         record->rq.restart();
+        record->capture = {};
+        record->retired = 0;
     }
     if ((mask & qp_attr_mask::kAv) && route != nullptr) {
         record->route = *route;

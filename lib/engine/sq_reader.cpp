@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
+#include "abi/stage.h"
 #include "engine/qp_record.h"
 #include "transport/request_opcode.h"
 
@@ -13,16 +15,59 @@ namespace rocemu::engine {
 
 namespace {
 
+// How long a program is waited for that should come back and capture, from the moment when room for it got free.
+constexpr Duration kPatience = 100 * kMicrosecond;
+// WQEs that are gathered at once when it did not come: twice as many each time, half as many when it came. So a program
+// that polls is captured all the time, and one that does not (or is not let) costs next to no waiting.
+constexpr uint32_t kFirstPull = 4, kMostPull = 256;
+
 // Data flows out of the SGEs, so it may stand in the WQE instead (IBTA 11.4.1.1, inline is for SEND and WRITE).
 bool may_be_inline(WrOpcode opcode) {
     return opcode == WrOpcode::RdmaWrite || opcode == WrOpcode::RdmaWriteWithImm || opcode == WrOpcode::Send ||
            opcode == WrOpcode::SendWithImm;
 }
 
+// Where the bytes of a staged WQE lie; false: not where they may. The contents may change at any time: they are summed
+// as they are copied into the frame.
+bool locate(const abi::SqWqe& wqe, const std::byte* slot, const SqLimits& limits, transport::SendWqe& out) {
+    const uint64_t place = wqe.stage_ref & abi::kStageOffset;
+    if (wqe.stage_ref & abi::kStageInSlot) {
+        const size_t at = sizeof(abi::SqWqe) + wqe.num_sge * sizeof(Sge);
+        if (at > limits.stride || out.length > limits.stride - at) return false;
+        out.mapped = slot + at;
+        return true;
+    }
+    if (limits.stage == nullptr || place > abi::kStageBytes || out.length > abi::kStageBytes - place) return false;
+    out.mapped = limits.stage + place;
+    return true;
+}
+
+// Should this WQE be left in the queue until the provider has captured its payload? Only a program that is about to come
+// back is waited for, and not for long.
+bool waits_for_capture(QpRecord& record, Instant now) {
+    CaptureWait& wait = record.capture;
+    if (wait.pull != 0) {
+        --wait.pull;
+        return false;
+    }
+    const QpState state = record.qp.state();
+    const bool sleeps = record.send_cq->setup().header->armed.load(std::memory_order_relaxed) != abi::kDisarmed;
+    if (sleeps || (state != QpState::Rts && state != QpState::Sqd)) return false;
+    if (wait.due == kNever || wait.retired != record.retired) {
+        wait.retired = record.retired;
+        wait.due = now + kPatience;
+    }
+    if (now < wait.due) return true;
+    wait.step = std::clamp(wait.step * 2, kFirstPull, kMostPull);
+    wait.pull = wait.step - 1;
+    return false;
+}
+
 }  // namespace
 
-uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const transport::QpCaps& caps,
+uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const SqLimits& limits,
                      transport::SendWqe& out, std::span<Sge, kMaxSgesPerWqe> sges) {
+    const transport::QpCaps& caps = limits.caps;
     static_assert(sizeof(Sge) == sizeof(abi::WqeSge));
     out = {};
     out.wr_id = wqe.wr_id;
@@ -50,7 +95,8 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
         return 0;
     }
     const uint32_t most = std::min(caps.max_send_sge, kMaxSgesPerWqe);
-    if (wqe.payload_kind != static_cast<uint8_t>(abi::PayloadKind::Sges) || wqe.num_sge > most) {
+    const bool staged = wqe.payload_kind == static_cast<uint8_t>(abi::PayloadKind::Staged);
+    if ((!staged && wqe.payload_kind != static_cast<uint8_t>(abi::PayloadKind::Sges)) || wqe.num_sge > most) {
         out.preset_error = WcStatus::LocQpOpErr;
         return 0;
     }
@@ -64,6 +110,11 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
     }
     out.num_sge = wqe.num_sge;
     out.length = static_cast<uint32_t>(total);
+    if (staged && total != 0 && (wqe.stage_ref & abi::kStageReady) &&
+        (!may_be_inline(out.opcode) || !locate(wqe, slot, limits, out))) {
+        out.preset_error = WcStatus::LocQpOpErr;
+        return 0;
+    }
     return wqe.num_sge;
 }
 
@@ -75,19 +126,31 @@ FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
         return result;
     }
     const uint32_t n = std::min({waiting, limit, record.qp.send_room()});
+    const SqLimits limits{record.setup.config.caps, record.sq.view.stride, record.session->setup.stage};
     std::array<Sge, kMaxSgesPerWqe> sges;
-    for (uint32_t i = 0; i < n; ++i) {
-        const std::byte* slot = record.sq.slot();
+    uint32_t& fetched = result.fetched;
+    for (; fetched < n; ++fetched) {
+        std::byte* slot = record.sq.slot();
         abi::SqWqe copy;
         std::memcpy(&copy, slot, sizeof copy);
+        if (copy.payload_kind == static_cast<uint8_t>(abi::PayloadKind::Staged)) {
+            // Acquire: what was captured is there (partner: the provider's release store).
+            copy.stage_ref = std::atomic_ref(reinterpret_cast<abi::SqWqe*>(slot)->stage_ref).load(std::memory_order_acquire);
+            if (!(copy.stage_ref & abi::kStageReady)) {
+                if (waits_for_capture(record, now)) break;
+                record.device->counters.add(stats::Counter::payload_capture_missed);
+            } else if (record.capture.due != kNever) {
+                record.capture.step /= 2;
+            }
+            record.capture.due = kNever;
+        }
         transport::SendWqe wqe;
-        const uint32_t count = decode_send(copy, slot, record.sq.consumer, record.setup.config.caps, wqe, sges);
+        const uint32_t count = decode_send(copy, slot, record.sq.consumer, limits, wqe, sges);
         record.qp.post_send(wqe, {sges.data(), count}, now);
         ++record.sq.consumer;
     }
-    if (n != 0) record.sq.publish();
-    result.fetched = n;
-    result.more = n < waiting;
+    if (fetched != 0) record.sq.publish();
+    result.more = fetched < waiting && record.capture.due == kNever;
     return result;
 }
 

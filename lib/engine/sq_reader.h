@@ -17,10 +17,17 @@ struct QpRecord;
 
 inline constexpr uint32_t kMaxSgesPerWqe = 64;
 
-// Shape only: opcode known and allowed for RC, counts within `caps`, total at most 2^31. Keys and addresses are the
-// core's. `slot`: the WQE in shared memory; `wqe` is the copy already taken of its header. Fills `out` and `sges`
-// (room for caps.max_send_sge, at most kMaxSgesPerWqe); returns the number of SGEs.
-uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const transport::QpCaps& caps,
+// What a WQE may refer to. Sizes are ours, never the application's.
+struct SqLimits {
+    const transport::QpCaps& caps;
+    uint32_t stride;         // bytes of a slot
+    const std::byte* stage;  // kStageBytes, or nullptr
+};
+
+// Shape only: opcode known and allowed for RC, counts within the capabilities, total at most 2^31, what is staged within
+// the stage. Keys and addresses are the core's. `slot`: the WQE in shared memory; `wqe` is the copy already taken of its
+// header. Fills `out` and `sges` (room for caps.max_send_sge, at most kMaxSgesPerWqe); returns the number of SGEs.
+uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const SqLimits& limits,
                      transport::SendWqe& out, std::span<Sge, kMaxSgesPerWqe> sges);
 
 struct FetchResult {

@@ -41,6 +41,13 @@ uint32_t header_state(const TxJob::Build& b, wire::NetworkType network) {
     return wire::icrc_header_part({b.frame.data + b.l3, size_t{b.header} - b.l3}, network);
 }
 
+void count_mapped(const QpRecord& record, const transport::TxPacket& packet) {
+    if (!packet.captured) return record.device->counters.add(stats::Counter::payload_mapped_bytes, packet.payload_len);
+    record.device->counters.add(stats::Counter::payload_captured_bytes, packet.payload_len);
+    if (auto* stats = record.session->setup.space.stats)
+        stats->captured_bytes.fetch_add(packet.payload_len, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Transmitter::Transmitter(payload::PayloadMover& mover) : mover_(mover), batch_(std::make_unique<transport::TxBatch>()) {
@@ -87,7 +94,7 @@ void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
         // The application may change its slot meanwhile: what is summed is what is sent.
         const uint32_t state = wire::crc32_copy(header_state(b, record.headers.network()), b.frame.data + b.header,
                                                 packet.mapped, packet.payload_len);
-        record.device->counters.add(stats::Counter::payload_mapped_bytes, packet.payload_len);
+        count_mapped(record, packet);
         close_frame(b, state);
     } else {
         std::byte* local = b.frame.data + b.header;

@@ -21,7 +21,7 @@ enum class Path : uint8_t { None, ProcessVm, Agent };
 
 // For `rocemu status`: one per (space, shard), owned by control, written by the shard with relaxed stores.
 struct SpaceStats {
-    std::atomic<uint64_t> process_vm_bytes{0}, agent_bytes{0}, faults{0};
+    std::atomic<uint64_t> process_vm_bytes{0}, agent_bytes{0}, captured_bytes{0}, faults{0};
     std::atomic<Path> path{Path::None};  // in use now: a refused process_vm call changes it to Agent
 };
 

@@ -39,6 +39,11 @@ struct Cq {
     uint32_t next_ring;       // where the next poll begins, so that no shard is served last for ever
     uint32_t comp_delivered;  // events handed out; under objects_lock
     uint32_t async_delivered;
+    // QPs that send here and have payload to be captured (capture.h).
+    Spinlock pending_lock;
+    Qp* pending_head;
+    Qp* pending_tail;
+    std::atomic<bool> pending;
     std::atomic<bool> armed;  // asked for an event since the last one; looked at after the daemon's death only
     // Between start_poll and end_poll of the extended interface, under the lock.
     ibv_wc current;

@@ -21,6 +21,7 @@ bool accept(const Session& session, const abi::Cqe& cqe) {
     Qp* qp = slot.qp.load(std::memory_order_relaxed);
     if (qp == nullptr) return false;
     (cqe.is_recv != 0 ? qp->rq : qp->sq).complete(cqe.wqe_index);
+    if (cqe.is_recv == 0) reclaim_captured(*qp);
     return true;
 }
 
@@ -66,6 +67,7 @@ int Cq::take(int capacity, ibv_wc* wc, uint64_t* timestamps) {
         got += take_from(*session, ring, capacity - got, wc + got, timestamps != nullptr ? timestamps + got : nullptr);
         if (got < capacity) next_ring = next_ring + 1 == ring_count ? 0 : next_ring + 1;
     }
+    capture_waiting(*this);
     if (got < capacity && session->state() == SessionState::Dead) {
         const int flushed = flush_after_death(*this, capacity - got, wc + got);
         if (timestamps != nullptr) std::memset(timestamps + got, 0, static_cast<size_t>(flushed) * sizeof *timestamps);

@@ -80,12 +80,15 @@ ROCEMU_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* base, void* addr, size_t length, 
     mr->base.handle = reply.key;
     mr->base.lkey = reply.key;
     mr->base.rkey = reply.key;
+    session->mrs().insert(reply.key, request.va, request.iova, request.length);
     return &mr->base;
 }
 
 ROCEMU_EXPORT int ibv_dereg_mr(ibv_mr* base) {
     if (!ours(base->context)) return real().ibv_dereg_mr(base);
-    const int rc = Context::of(base->context)->session->undo(abi::DeregMrRequest{base->lkey});
+    Session* session = Context::of(base->context)->session;
+    const int rc = session->undo(abi::DeregMrRequest{base->lkey});
+    if (rc == 0) session->mrs().remove(base->lkey);
     if (rc == 0) delete reinterpret_cast<Mr*>(base);
     return rc;
 }

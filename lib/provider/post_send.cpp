@@ -99,7 +99,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
         ++head;
     }
     if (rc != 0) *bad_wr = wr;
-    if (head != before) qp.publish(qp.sq, head);
+    if (head != before) capture_and_publish(qp, head);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "provider/capture.h"
 #include "provider/cq.h"
 #include "provider/objects.h"
 #include "provider/spinlock.h"
@@ -45,6 +46,7 @@ struct Qp {
     bool extended;  // created with send_ops_flags: ibv_wr_* may be used
     uint32_t async_delivered;  // under objects_lock
     WorkQueue sq, rq;
+    CaptureState capture;  // of sq
     ibv_qp_cap cap;
     // Building WRs between ibv_wr_start and ibv_wr_complete, under sq.lock.
     uint32_t wr_head;   // index behind the WQEs written so far

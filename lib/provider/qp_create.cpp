@@ -84,6 +84,7 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr) {
     pthread_mutex_init(&b->mutex, nullptr);
     pthread_cond_init(&b->cond, nullptr);
     {
+        set_up_capture(*qp);
         CqPairGuard guard(qp->send_cq(), qp->recv_cq());
         QpSlot& slot = session.qp_slot(reply.slot);
         slot.qp.store(qp, std::memory_order_relaxed);
@@ -152,6 +153,10 @@ ROCEMU_EXPORT int ibv_destroy_qp(ibv_qp* base) {
             uint32_t number = base->qp_num;
             Qp* self = qp;
             if (slot.qp.compare_exchange_strong(self, nullptr)) slot.qpn.compare_exchange_strong(number, 0);
+            {
+                Guard sends(qp->sq.lock);
+                forget_captured(*qp);
+            }
             qp->send_cq()->strike_out(base->qp_num);
             if (qp->recv_cq() != qp->send_cq()) qp->recv_cq()->strike_out(base->qp_num);
             Guard objects(session.objects_lock);
@@ -161,6 +166,7 @@ ROCEMU_EXPORT int ibv_destroy_qp(ibv_qp* base) {
         while (base->events_completed != qp->async_delivered) pthread_cond_wait(&base->cond, &base->mutex);
         pthread_mutex_unlock(&base->mutex);
     }
+    delete[] qp->capture.extents;
     delete qp;
     return 0;
 }

@@ -9,12 +9,13 @@
 namespace rocemu::provider {
 namespace {
 
+// The queue's lock is held.
 void empty(WorkQueue& queue) {
-    Guard guard(queue.lock);
     queue.head.store(0, std::memory_order_relaxed);
     queue.tail.store(0, std::memory_order_relaxed);
     if (queue.header == nullptr) return;
     queue.header->consumer.store(0, std::memory_order_relaxed);
+    queue.header->retired.store(0, std::memory_order_relaxed);
     queue.header->producer.store(0, std::memory_order_release);
 }
 
@@ -23,6 +24,9 @@ void start_again(Qp& qp) {
     CqPairGuard guard(qp.send_cq(), qp.recv_cq());
     qp.send_cq()->strike_out(qp.base()->qp_num);
     if (qp.recv_cq() != qp.send_cq()) qp.recv_cq()->strike_out(qp.base()->qp_num);
+    Guard sends(qp.sq.lock);
+    Guard receives(qp.rq.lock);
+    forget_captured(qp);
     empty(qp.sq);
     empty(qp.rq);
 }

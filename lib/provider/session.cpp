@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "abi/socket_path.h"
+#include "guard/fault_guard.h"
 #include "provider/agent.h"
 
 namespace rocemu::provider {
@@ -41,7 +42,7 @@ int Session::set_up(const char* path) {
     FdList fds;
     int error = 0;
     const HelloFailure failure =
-        connection_.hello(false, abi::kFeatureProcessVm | abi::kFeatureAgent, hello_, fds, &error);
+        connection_.hello(false, abi::kFeatureProcessVm | abi::kFeatureAgent | abi::kFeatureCapture, hello_, fds, &error);
     if (failure != HelloFailure::None) return error;
     connection_.set_timeout(0);
 
@@ -59,6 +60,10 @@ int Session::set_up(const char* path) {
         if (!fits(bytes, hello_.agent_offset, sizeof(abi::AgentRing) * hello_.shards, alignof(abi::AgentRing)))
             return EPROTO;
         agents_ = reinterpret_cast<abi::AgentRing*>(base + hello_.agent_offset);
+    }
+    if (hello_.stage_offset != 0) {
+        if (!fits(bytes, hello_.stage_offset, abi::kStageBytes, abi::kStageBlock)) return EPROTO;
+        if (guard::install()) stage_.set_up(base + hello_.stage_offset);
     }
     for (uint32_t i = 0; i < hello_.shards; ++i) wake_fds_[i] = fds.take(1 + i);
 

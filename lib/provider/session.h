@@ -11,7 +11,9 @@
 #include "abi/agent_ring.h"
 #include "abi/session_page.h"
 #include "provider/connection.h"
+#include "provider/mr_table.h"
 #include "provider/region_map.h"
+#include "provider/stage.h"
 
 namespace rocemu::provider {
 
@@ -68,6 +70,8 @@ class Session {
     [[nodiscard]] const abi::HelloReply& hello() const { return hello_; }
     [[nodiscard]] abi::SessionPage& page() const { return *page_; }
     [[nodiscard]] RegionMap& regions() { return regions_; }
+    [[nodiscard]] MrTable& mrs() { return mrs_; }
+    [[nodiscard]] Stage& stage() { return stage_; }
     [[nodiscard]] QpSlot& qp_slot(uint32_t slot) const { return qp_slots_[slot]; }
 
     // Live objects, by which a cookie that comes in an event is believed. Guarded by objects_lock.
@@ -89,6 +93,8 @@ class Session {
     abi::DoorbellBlock* doorbells_ = nullptr;
     abi::AgentRing* agents_ = nullptr;
     QpSlot* qp_slots_ = nullptr;
+    MrTable mrs_;
+    Stage stage_;
     int region0_fd_ = -1;
     int wake_fds_[abi::kMaxShards] = {};
     std::atomic<uint32_t> agents_started_{0};  // bit i: of shard i

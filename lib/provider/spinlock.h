@@ -21,6 +21,7 @@ class Spinlock {
             }
         }
     }
+    bool try_lock() { return taken_.exchange(1, std::memory_order_acquire) == 0; }
     void unlock() { taken_.store(0, std::memory_order_release); }
 
   private:

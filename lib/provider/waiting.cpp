@@ -74,7 +74,8 @@ bool wait_after_empty_poll(Cq& cq) {
     }
     if (++w.since_check >= kEmptyPollsPerCheck) check(w, cq, now_ns());
     if (w.empty <= kEmptyPollsBeforeYield) return false;
-    if (w.contended_waits > 0) {
+    // The daemon waits for us as long as something is to be captured: not the time to sleep.
+    if (w.contended_waits > 0 && !cq.pending.load(std::memory_order_relaxed)) {
         // With several CQs only one of them sleeps, once in a round over all.
         if (w.first != &cq) return false;
         --w.contended_waits;

@@ -120,7 +120,7 @@ void wr_start(ibv_qp_ex* ex) {
 int wr_complete(ibv_qp_ex* ex) {
     Qp& qp = *Qp::of(ex);
     const int error = qp.wr_error;
-    if (error == 0 && qp.wr_head != qp.sq.head.load(std::memory_order_relaxed)) qp.publish(qp.sq, qp.wr_head);
+    if (error == 0 && qp.wr_head != qp.sq.head.load(std::memory_order_relaxed)) capture_and_publish(qp, qp.wr_head);
     qp.sq.lock.unlock();
     return error;
 }

@@ -45,6 +45,7 @@ struct TxPacket {
     uint64_t swap;         // AtomicETH: swap-or-add data (what a fetch-and-add adds travels here)
     // Payload.
     const std::byte* mapped;
+    bool captured;  // `mapped` lies in the session's stage
     uint32_t seg_first;
     uint32_t seg_count;
     // Echoed in handle_gather_failed(). 0: the packet has nothing to gather.

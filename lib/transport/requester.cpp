@@ -141,7 +141,9 @@ Requester::Built Requester::build_message_packet(SendEntry& e, uint32_t payload,
     const bool last = q_.cur + 1 == e.end;
     const uint64_t offset = index * ctx_.mtu;
     uint32_t segments = 0;
-    if (payload != 0 && e.wqe.mapped == nullptr) {
+    // IBTA 10.6.3: keys count where the payload was captured too; inline data alone has none.
+    const bool captured = e.wqe.mapped != nullptr && e.wqe.num_sge != 0;
+    if (payload != 0 && (e.wqe.mapped == nullptr || captured)) {
         const std::span<memory::Segment> room{batch.segments.items.data() + batch.segments.used, batch.segments.room()};
         switch (
             resolve_range(ctx_.env.keys, ctx_.config.pd, q_.sges_of(q_.cur_seq), offset, payload, 0, room, segments)) {
@@ -158,12 +160,14 @@ Requester::Built Requester::build_message_packet(SendEntry& e, uint32_t payload,
         }
     }
     TxPacket& p = add_packet(batch, ctx_.qp, request_opcode(e.wqe.opcode, first, last), psn_of(q_.cur), payload);
-    p.seg_count = segments;
-    batch.segments.used += segments;
-    if (e.wqe.mapped != nullptr)
+    if (e.wqe.mapped != nullptr) {
         p.mapped = e.wqe.mapped + offset;
-    else if (payload != 0)
-        p.gather_tag = ctx_.gather_tag(q_.cur);
+        p.captured = captured;
+    } else {
+        p.seg_count = segments;
+        batch.segments.used += segments;
+        if (payload != 0) p.gather_tag = ctx_.gather_tag(q_.cur);
+    }
     p.remote_addr = e.wqe.remote_addr;
     p.rkey = e.wqe.rkey;
     p.dma_len = e.wqe.length;

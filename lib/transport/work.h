@@ -23,8 +23,8 @@ struct SendWqe {
     uint32_t rkey = 0;
     uint64_t compare_add = 0;
     uint64_t swap = 0;
-    // Payload in memory the daemon has mapped (inline data in the SQ slot, later the capture stage): valid until the
-    // completion of this WQE was written. nullptr: gather from the SGEs.
+    // Payload in memory the daemon has mapped (inline data in the SQ slot, the session's stage): valid until the
+    // completion of this WQE was written. nullptr: gather from the SGEs. A staged payload has SGEs too: keys are checked.
     const std::byte* mapped = nullptr;
     // The engine found the WQE wrong (status to complete it with); it must still complete in order.
     WcStatus preset_error = WcStatus::Success;

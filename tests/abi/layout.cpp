@@ -14,6 +14,7 @@
 #include "abi/messages.h"
 #include "abi/queues.h"
 #include "abi/session_page.h"
+#include "abi/stage.h"
 
 using namespace rocemu::abi;
 
@@ -44,6 +45,7 @@ void queues(Layout& l) {
     FIELD(QueueHeader, consumer);
     FIELD(QueueHeader, armed);
     FIELD(QueueHeader, overflow);
+    FIELD(QueueHeader, retired);
     SIZE(WqeSge);
     FIELD(WqeSge, addr);
     FIELD(WqeSge, length);
@@ -126,6 +128,11 @@ void messages(Layout& l) {
     CONSTANT(kMaxShards);
     CONSTANT(kAgentJobs);
     CONSTANT(kAgentStageBytes);
+    CONSTANT(kStageBytes);
+    CONSTANT(kStageBlock);
+    CONSTANT(kMaxCapture);
+    CONSTANT(kStageReady);
+    CONSTANT(kStageInSlot);
     CONSTANT(kAgentMaxJobBytes);
     CONSTANT(kMaxQpsPerSession);
     SIZE(MessageHeader);
@@ -152,6 +159,7 @@ void messages(Layout& l) {
     FIELD(HelloReply, region0_bytes);
     FIELD(HelloReply, doorbells_offset);
     FIELD(HelloReply, agent_offset);
+    FIELD(HelloReply, stage_offset);
     FIELD(CreateCqReply, queue);
     FIELD(CreateQpReply, sq);
     FIELD(CreateQpReply, rq);

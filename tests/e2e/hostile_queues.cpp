@@ -15,6 +15,7 @@
 #include "abi/agent_ring.h"
 #include "abi/queues.h"
 #include "abi/session_page.h"
+#include "abi/stage.h"
 #include "base/verbs_types.h"
 #include "hostile.h"
 #include "provider/connection.h"
@@ -90,7 +91,8 @@ Outcome Attacker::begin(const std::string& socket) {
     FdList fds;
     int error = 0;
     // Sometimes only the agent is offered, so that the daemon depends on a ring that nobody serves.
-    const uint64_t features = random_.one_in(4) ? abi::kFeatureAgent : abi::kFeatureAgent | abi::kFeatureProcessVm;
+    const uint64_t features = (random_.one_in(4) ? abi::kFeatureAgent : abi::kFeatureAgent | abi::kFeatureProcessVm) |
+                              (random_.one_in(4) ? uint64_t{0} : uint64_t{abi::kFeatureCapture});
     if (connection_.hello(false, features, hello_, fds, &error) == provider::HelloFailure::None)
         map(0, fds.take(0), hello_.region0_bytes);
     return Outcome::Done;
@@ -245,7 +247,8 @@ void Attacker::scribble_wqe(Victim& v, uint32_t index) {
     w.flags = static_cast<uint8_t>(random_.next());
     const uint32_t room = (v.sq.stride - sizeof w) / sizeof(abi::WqeSge);
     w.num_sge = static_cast<uint8_t>(random_.one_in(6) ? random_.next() : random_.below(room + 1));
-    w.payload_kind = static_cast<uint8_t>(random_.one_in(6) ? random_.next() : random_.below(2));
+    w.payload_kind = static_cast<uint8_t>(random_.one_in(6) ? random_.next() : random_.below(3));
+    w.stage_ref = random_.one_in(2) ? 0 : random_.one_in(2) ? abi::kStageReady | random_.below(4) << 20 : random_.next();
     w.length = static_cast<uint32_t>(random_.one_in(2) ? random_.nasty() : random_.below(v.sq.stride));
     w.rkey = any_key();
     w.remote_addr = any_address();
@@ -260,10 +263,11 @@ void Attacker::scribble_wqe(Victim& v, uint32_t index) {
 void Attacker::scribble_indices(Victim& v) {
     const Queue* queues[] = {&v.sq, &v.rq, &v.cq};
     const Queue& q = *queues[random_.below(3)];
-    switch (random_.below(4)) {
+    switch (random_.below(5)) {
         case 0: q.header->producer = static_cast<uint32_t>(random_.nasty()); break;
         case 1: q.header->consumer = static_cast<uint32_t>(random_.nasty()); break;
         case 2: q.header->armed = static_cast<uint32_t>(random_.nasty()); break;
+        case 3: q.header->retired = static_cast<uint32_t>(random_.nasty()); break;
         default: random_.fill(q.slots, std::min<size_t>(size_t{q.entries} * q.stride, 4096)); break;
     }
 }

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "abi/stage.h"
 #include "engine/shard.h"
 #include "fabric/switch.h"
 #include "support/heap_pool.h"
@@ -90,7 +91,7 @@ struct AppSession {
     }
     engine::SessionId id = 0;
     Zeroed page, doorbells;
-    std::unique_ptr<Zeroed> agent;
+    std::unique_ptr<Zeroed> agent, stage;
     int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 };
 
@@ -182,7 +183,7 @@ class EngineWorld {
 
     static wire::Gid gid_of(uint32_t device) { return wire::Gid::from_ipv4(0x0a000001 + device); }
 
-    AppSession& add_session(payload::Path path = payload::Path::ProcessVm) {
+    AppSession& add_session(payload::Path path = payload::Path::ProcessVm, bool stage = false) {
         auto& s = sessions.emplace_back();
         s.id = static_cast<engine::SessionId>(sessions.size());
         engine::SessionSetup setup;
@@ -193,6 +194,10 @@ class EngineWorld {
         if (path == payload::Path::Agent) {
             s.agent = std::make_unique<Zeroed>(sizeof(abi::AgentRing));
             setup.space.agent = s.agent->as<abi::AgentRing>();
+        }
+        if (stage) {
+            s.stage = std::make_unique<Zeroed>(abi::kStageBytes);
+            setup.stage = s.stage->p;
         }
         setup.wake_fd = s.wake_fd;
         setup.page = s.page.as<abi::SessionPage>();

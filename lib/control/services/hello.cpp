@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "abi/agent_ring.h"
+#include "abi/stage.h"
 #include "control/services/services.h"
 #include "payload/probe.h"
 
@@ -31,7 +32,7 @@ payload::Path choose_path(const Control& control, Session& session, const abi::H
         if (error == 0) return payload::Path::ProcessVm;
     }
     if (wanted != "pull" && agent) {
-        if (wanted == "auto")
+        if (wanted != "agent")
             spdlog::info("{}: process_vm is refused ({}), using the agent", session.name(), std::strerror(error));
         return payload::Path::Agent;
     }
@@ -41,15 +42,19 @@ payload::Path choose_path(const Control& control, Session& session, const abi::H
 }
 
 struct Layout {
-    uint64_t doorbells, agent, bytes;
+    uint64_t doorbells, agent, stage, bytes;
 };
-Layout layout_of(uint32_t shards, bool agent) {
+Layout layout_of(uint32_t shards, bool agent, bool capture) {
     Layout l{};
     l.doorbells = round_up(sizeof(abi::SessionPage), 4096);
     l.bytes = round_up(l.doorbells + shards * sizeof(abi::DoorbellBlock), 4096);
     if (agent) {
         l.agent = l.bytes;
         l.bytes += shards * sizeof(abi::AgentRing);
+    }
+    if (capture) {
+        l.stage = round_up(l.bytes, abi::kStageBlock);
+        l.bytes = l.stage + abi::kStageBytes;
     }
     return l;
 }
@@ -93,7 +98,9 @@ void handle(Call& call, const abi::HelloRequest& request) {
     session.path = choose_path(control, session, request);
     if (session.path == payload::Path::None) return call.reply.fail(EPERM);
 
-    const Layout layout = layout_of(shards, request.features & abi::kFeatureAgent);
+    const std::string& wanted = control.config.daemon.payload;
+    session.capture = (request.features & abi::kFeatureCapture) && (wanted == "auto" || wanted == "capture");
+    const Layout layout = layout_of(shards, request.features & abi::kFeatureAgent, session.capture);
     session.region0 = SharedRegion::create(layout.bytes);
     if (!session.region0) return call.reply.fail(errno);
     if (const int error = make_wake_fds(session, shards)) return call.reply.fail(error);
@@ -111,6 +118,7 @@ void handle(Call& call, const abi::HelloRequest& request) {
         s.space.pid = session.peer.pid;
         s.space.path = session.path;
         if (layout.agent) s.space.agent = reinterpret_cast<abi::AgentRing*>(base + layout.agent) + i;
+        if (layout.stage) s.stage = base + layout.stage;
         s.space.stats = session.space_stats.back().get();
         s.page = session.page;
         s.doorbells = reinterpret_cast<abi::DoorbellBlock*>(base + layout.doorbells) + i;
@@ -120,10 +128,12 @@ void handle(Call& call, const abi::HelloRequest& request) {
     abi::HelloReply reply;
     fill_version(control, reply);
     reply.features = request.features & (abi::kFeatureProcessVm | abi::kFeatureAgent);
+    if (session.capture) reply.features |= abi::kFeatureCapture;
     reply.payload_path = session.path == payload::Path::ProcessVm ? abi::kPathProcessVm : abi::kPathAgent;
     reply.region0_bytes = layout.bytes;
     reply.doorbells_offset = layout.doorbells;
     reply.agent_offset = layout.agent;
+    reply.stage_offset = layout.stage;
 
     control.call_all(
         call.session,
@@ -137,7 +147,8 @@ void handle(Call& call, const abi::HelloRequest& request) {
             for (const auto& fd : session->wake_fds) fds.emplace_back(dup(fd.get()));
             replier.send(reply, std::move(fds));
         });
-    spdlog::info("{}: uid {}, attached, payload by {}", session.name(), session.peer.uid,
+    spdlog::info("{}: uid {}, attached, payload by {}{}", session.name(), session.peer.uid,
+                 session.capture ? "capture and " : "",
                  session.path == payload::Path::ProcessVm ? "process_vm" : "agent");
 }
 

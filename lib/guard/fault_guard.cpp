@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See fault_guard.h. The routine is written by hand because the handler may resume it at `failed` from any of its
+// instructions: it uses no stack, and only registers that a call may destroy.
+#include "guard/fault_guard.h"
+
+#include <atomic>
+#include <cstdint>
+
+#include <pthread.h>
+#include <signal.h>
+#include <ucontext.h>
+
+// bool rocemu_guard_copy(void* to (rdi), const void* from (rsi), size_t bytes (rdx))
+asm(R"(
+    .text
+    .p2align 6
+    .type rocemu_guard_copy, @function
+rocemu_guard_copy:
+    .cfi_startproc
+    cmpq $64, %rdx
+    jb 2f
+1:  movups (%rsi), %xmm0
+    movups 16(%rsi), %xmm1
+    movups 32(%rsi), %xmm2
+    movups 48(%rsi), %xmm3
+    movups %xmm0, (%rdi)
+    movups %xmm1, 16(%rdi)
+    movups %xmm2, 32(%rdi)
+    movups %xmm3, 48(%rdi)
+    addq $64, %rsi
+    addq $64, %rdi
+    subq $64, %rdx
+    cmpq $64, %rdx
+    jae 1b
+2:  testb $32, %dl
+    jz 3f
+    movups (%rsi), %xmm0
+    movups 16(%rsi), %xmm1
+    movups %xmm0, (%rdi)
+    movups %xmm1, 16(%rdi)
+    addq $32, %rsi
+    addq $32, %rdi
+3:  testb $16, %dl
+    jz 4f
+    movups (%rsi), %xmm0
+    movups %xmm0, (%rdi)
+    addq $16, %rsi
+    addq $16, %rdi
+4:  testb $8, %dl
+    jz 5f
+    movq (%rsi), %rax
+    movq %rax, (%rdi)
+    addq $8, %rsi
+    addq $8, %rdi
+5:  testb $4, %dl
+    jz 6f
+    movl (%rsi), %eax
+    movl %eax, (%rdi)
+    addq $4, %rsi
+    addq $4, %rdi
+6:  andl $3, %edx
+    jz 8f
+7:  movb (%rsi), %al
+    movb %al, (%rdi)
+    incq %rsi
+    incq %rdi
+    decl %edx
+    jnz 7b
+8:  movl $1, %eax
+    ret
+rocemu_guard_copy_failed:
+    xorl %eax, %eax
+    ret
+    .cfi_endproc
+    .size rocemu_guard_copy, .-rocemu_guard_copy
+)");
+
+extern "C" {
+bool rocemu_guard_copy(void* to, const void* from, size_t bytes);
+void rocemu_guard_copy_failed();
+}
+
+namespace rocemu::guard {
+namespace {
+
+struct sigaction old_segv, old_bus;
+
+// Hands a signal that is not ours to whoever had it before us.
+void pass_on(int signal, siginfo_t* info, void* context) {
+    const struct sigaction& old = signal == SIGBUS ? old_bus : old_segv;
+    if ((old.sa_flags & SA_SIGINFO) != 0) return old.sa_sigaction(signal, info, context);
+    if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) return old.sa_handler(signal);
+    if (old.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent by a process: ignored, as it was
+    // The fault comes again when the instruction is tried again, and then ends the process as it would have without us.
+    struct sigaction plain = {};
+    plain.sa_handler = SIG_DFL;
+    sigaction(signal, &plain, nullptr);
+    if (info->si_code <= 0) raise(signal);
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
+    greg_t& at = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
+    const auto failed = reinterpret_cast<greg_t>(&rocemu_guard_copy_failed);
+    if (at >= reinterpret_cast<greg_t>(&rocemu_guard_copy) && at < failed) {
+        at = failed;
+        return;
+    }
+    pass_on(signal, info, context);
+}
+
+bool take(int signal, struct sigaction& old) {
+    if (sigaction(signal, nullptr, &old) != 0) return false;
+    struct sigaction ours = {};
+    ours.sa_sigaction = on_fault;
+    ours.sa_mask = old.sa_mask;
+    // On the alternate stack where a thread has one: a handler for stack overflow may be behind us.
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (old.sa_flags & (SA_NODEFER | SA_RESTART));
+    return sigaction(signal, &ours, nullptr) == 0;
+}
+
+std::atomic<bool> installed{false};
+
+void install_once() { installed = take(SIGSEGV, old_segv) && take(SIGBUS, old_bus); }
+
+}  // namespace
+
+bool install() {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install_once);
+    return installed;
+}
+
+bool copy(void* to, const void* from, size_t bytes) { return rocemu_guard_copy(to, from, bytes); }
+
+}  // namespace rocemu::guard

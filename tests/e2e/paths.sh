@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# rocemu-test: user asan limit=300
+# Each value of daemon.payload in turn: the rules of the verbs hold, every byte arrives over a faulty link, and the
+# counters say which path carried them.
+. "$(dirname "$0")/lib.sh"
+bin=$ROCEMU_BUILD/tests/e2e
+
+# carried PATH: the counters say that this path was used, or not, as it must be where PATH is preferred.
+carried() {
+    "$rocemu" counters --json >"$testlib_tmp/counters.json" || return
+    python3 - "$1" "$testlib_tmp/counters.json" <<'PY'
+import json, sys
+total = {}
+for device in json.load(open(sys.argv[2])).values():
+    for name, value in device.items():
+        total[name] = total.get(name, 0) + value
+print({n: v for n, v in total.items() if n.startswith("payload_")})
+used = {n: total[f"payload_{n}_bytes"] > 0 for n in ("captured", "process_vm", "agent")}
+want = {"auto": ("captured",), "capture": ("captured",), "pull": ("process_vm",), "agent": ("agent",)}[sys.argv[1]]
+never = {"auto": (), "capture": (), "pull": ("captured", "agent"), "agent": ("captured", "process_vm")}[sys.argv[1]]
+sys.exit(0 if all(used[n] for n in want) and not any(used[n] for n in never) else 1)
+PY
+}
+preferred() {
+    local path=$1
+    cat >"$testlib_tmp/path.toml" <<TOML
+[daemon]
+payload = "$path"
+log_level = "warn"
+
+[[device]]
+name = "rocemu0"
+port = "fabric"
+addresses = ["10.203.0.1/24"]
+impairments = { drop = 0.01, duplicate = 0.005, reorder = 0.005, corrupt = 0.005, seed = 71 }
+
+[[device]]
+name = "rocemu1"
+port = "fabric"
+addresses = ["10.203.0.2/24"]
+impairments = { drop = 0.01, duplicate = 0.005, reorder = 0.005, corrupt = 0.005, seed = 72 }
+TOML
+    fabric_up --config "$testlib_tmp/path.toml" || return
+    attached "$bin/check_bytes" rocemu0 rocemu1 31 && attached "$bin/check_bytes" --two-processes --qps 6 --messages 100 rocemu0 rocemu1 32 || return
+    carried "$path" || return
+    "$rocemu" impair rocemu0 && "$rocemu" impair rocemu1 || return
+    attached "$bin/verbs_rules" rocemu0 rocemu1 || return
+    pair ib_send_bw -F -n 500 && pair ib_write_bw -F -n 500 -q 4 && fabric_down
+}
+for path in auto capture pull agent; do run_test "$path" 150 preferred "$path"; done
+finish_tests
