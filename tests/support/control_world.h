@@ -3,6 +3,7 @@
 // no EAL. ControlClient: a hand-written client of abi/messages.h, which can also send nonsense.
 #pragma once
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -167,6 +168,11 @@ class ControlClient {
         if (request_id) *request_id = h.request_id;
         return h.status;
     }
+    // A reply arrives within that time.
+    bool readable(int milliseconds) {
+        pollfd p{fd_, POLLIN, 0};
+        return poll(&p, 1, milliseconds) > 0;
+    }
     template <typename Request>
     int call(const Request& request, typename ReplyOf<Request>::Type& reply, int with_fd = -1) {
         post(request, with_fd);
@@ -186,11 +192,11 @@ class ControlClient {
         return call(r, welcome);
     }
     // What a program makes first.
-    void open(uint32_t device = 0) {
+    void open(uint32_t device = 0, uint64_t features = abi::kFeatureProcessVm | abi::kFeatureAgent) {
         abi::OpenContextReply c;
         abi::AllocPdReply p;
         abi::CreateCqReply q;
-        status = hello();
+        status = hello(false, features);
         if (status == 0) status = call(abi::OpenContextRequest{device}, c);
         context = c.context;
         if (status == 0) status = call(abi::AllocPdRequest{context}, p);
