@@ -37,6 +37,7 @@ bool top_up_receives(QpRecord& record) {
         ++record.rq.consumer;
     }
     if (n != 0) record.rq.publish();
+    record.qp.set_receives_waiting(waiting - n);
     return true;
 }
 

@@ -47,6 +47,7 @@ void Completer::progress(Instant now) {
 void Completer::on_acknowledge(uint64_t psn, wire::Aeth aeth, Instant now) {
     switch (aeth.kind()) {
         case wire::AethKind::Ack:
+            q_.credits.on_ack(aeth);
             (void)reach(psn, psn + 1, false, now);
             return;
         case wire::AethKind::RnrNak:
@@ -94,8 +95,10 @@ void Completer::on_read_response(uint64_t psn, const wire::PacketView& packet, I
     const uint32_t length = payload_at(e.wqe.length, ctx_.mtu, index);
     if (packet.op->ends_message() != (psn + 1 == e.end) || packet.payload.size() != length)
         return fail(WcStatus::BadRespErr);
-    if (packet.op->has(wire::ext::kAeth) && packet.aeth().kind() != wire::AethKind::Ack)
-        return fail(WcStatus::BadRespErr);
+    if (packet.op->has(wire::ext::kAeth)) {
+        if (packet.aeth().kind() != wire::AethKind::Ack) return fail(WcStatus::BadRespErr);
+        q_.credits.on_ack(packet.aeth());
+    }
     if (!place(e, index * ctx_.mtu, packet.payload.data(), length)) return;
     q_.take_response();
     progress(now);
@@ -104,6 +107,7 @@ void Completer::on_read_response(uint64_t psn, const wire::PacketView& packet, I
 void Completer::on_atomic_result(const wire::PacketView& packet, Instant now) {
     SendEntry& e = q_.ring.at(q_.una_seq);
     if (!e.is_atomic() || packet.aeth().kind() != wire::AethKind::Ack) return fail(WcStatus::BadRespErr);
+    q_.credits.on_ack(packet.aeth());
     e.atomic_result = packet.atomic_ack_eth().original;
     if (!place(e, 0, &e.atomic_result, sizeof e.atomic_result)) return;
     q_.take_response();

@@ -13,7 +13,7 @@ namespace {
 
 std::optional<WcStatus> send_status(const QpContext& ctx, const SendQueue& q, uint64_t seq) {
     const bool behind_failure = q.failed && seq >= q.failed_seq;
-    if (seq < q.una_seq && !behind_failure && ctx.dma.placed() >= q.ring.at(seq).dma_mark) return WcStatus::Success;
+    if (seq < q.una_seq && !behind_failure && ctx.dma.placed(DmaOwner::Completer) >= q.ring.at(seq).dma_mark) return WcStatus::Success;
     if (ctx.state() != QpState::Err || !ctx.dma.empty()) return std::nullopt;
     return q.failed && seq == q.failed_seq ? q.failed_status : WcStatus::WrFlushErr;
 }
@@ -21,7 +21,7 @@ std::optional<WcStatus> send_status(const QpContext& ctx, const SendQueue& q, ui
 std::optional<WcStatus> receive_status(const QpContext& ctx, const ReceiveQueue& q, uint64_t seq) {
     const bool behind_failure = q.failed && seq >= q.failed_seq;
     const ReceiveEntry& e = q.ring.at(seq);
-    if (e.filled && !behind_failure && ctx.dma.placed() >= e.dma_mark) return WcStatus::Success;
+    if (e.filled && !behind_failure && ctx.dma.placed(DmaOwner::Responder) >= e.dma_mark) return WcStatus::Success;
     if (ctx.state() != QpState::Err || !ctx.dma.empty()) return std::nullopt;
     return q.failed && seq == q.failed_seq ? q.failed_status : WcStatus::WrFlushErr;
 }

@@ -28,7 +28,7 @@ void DmaQueue::abandon() {
     ops_.truncate(handed_out_);
     segments_.clear();
     for (uint64_t tag = ops_.head(); tag != ops_.tail(); ++tag) ops_.at(tag).owner = DmaOwner::None;
-    faulted_ = false;
+    fault_mark_.fill(kNoFault);
 }
 
 }  // namespace rocemu::transport

@@ -4,10 +4,13 @@
 // one order holds for all of them: no ACK, response or CQE leaves before the earlier placements have succeeded.
 // See docs/architecture.md, "payload access is asynchronous".
 //
-// A mark is a position in that order: "everything before it is placed" is placed() >= mark. After the first failure
-// placed() stands still until the QP is reset: nothing behind a failed placement may be acknowledged or completed.
+// A mark is a position in that order: "everything before it is placed" is placed(owner) >= mark. After the first failure
+// of an owner its placed() stands still until the QP is reset: nothing behind a failed placement may be acknowledged or
+// completed. The other owner's is not concerned: what a peer wrote has nothing to do with what was read from it.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstdint>
 #include <memory>
@@ -20,6 +23,7 @@
 namespace rocemu::transport {
 
 enum class DmaOwner : uint8_t { None, Responder, Completer };
+inline constexpr size_t kDmaOwners = 3;
 
 // Operands of an atomic, host order; they stay in the responder resource until the result is in.
 struct AtomicOperands {
@@ -47,10 +51,14 @@ class DmaQueue {
   public:
     // `window`: operations that may be on the way at a time. max_sge: segments that one may need.
     DmaQueue(uint32_t window, uint32_t max_sge)
-        : ops_(window), segments_(window / 2 + 2 * max_sge), max_sge_(max_sge) {}
+        : ops_(window), segments_(window + 2 * max_sge), max_sge_(max_sge) {}
 
-    // Room for one more packet, whatever its SGEs.
-    [[nodiscard]] bool has_room() const { return !ops_.full() && segments_.room() >= max_sge_; }
+    // Room for one more packet, whatever its SGEs, and `kept_free` more of the usual kind.
+    [[nodiscard]] bool has_room(uint32_t kept_free = 0) const {
+        return ops_.room() > kept_free && segments_.room() >= max_sge_ + kept_free;
+    }
+    // What one side may leave to the other.
+    [[nodiscard]] uint32_t half() const { return ops_.capacity() / 2; }
 
     // Returns the mark behind the operation. Precondition: has_room().
     uint64_t push(const DmaOp& op, std::span<const memory::Segment> segments) {
@@ -59,8 +67,10 @@ class DmaQueue {
         return ops_.tail();
     }
     [[nodiscard]] uint64_t mark() const { return ops_.tail(); }
-    [[nodiscard]] uint64_t placed() const { return faulted_ ? fault_mark_ : ops_.head(); }
-    [[nodiscard]] bool faulted() const { return faulted_; }
+    [[nodiscard]] uint64_t placed(DmaOwner owner) const {
+        return std::min(ops_.head(), fault_mark_[static_cast<size_t>(owner)]);
+    }
+    [[nodiscard]] bool faulted(DmaOwner owner) const { return fault_mark_[static_cast<size_t>(owner)] != kNoFault; }
     // The newest operation that has no result yet, or null.
     [[nodiscard]] DmaOp* newest() { return ops_.empty() ? nullptr : &ops_.back(); }
     // Nothing waits and nothing is out.
@@ -75,10 +85,7 @@ class DmaQueue {
         assert(tag == ops_.head() && handed_out_ > tag);
         (void)tag;
         const DmaOp op = ops_.front();
-        if (status != DmaStatus::Ok && op.owner != DmaOwner::None && !faulted_) {
-            faulted_ = true;
-            fault_mark_ = ops_.head();
-        }
+        if (status != DmaStatus::Ok && !faulted(op.owner)) fault_mark_[static_cast<size_t>(op.owner)] = ops_.head();
         ops_.pop();
         return op;
     }
@@ -91,8 +98,8 @@ class DmaQueue {
     FixedRing<memory::Segment> segments_;
     uint32_t max_sge_;
     uint64_t handed_out_ = 0;  // tags below were given to the engine
-    uint64_t fault_mark_ = 0;
-    bool faulted_ = false;
+    static constexpr uint64_t kNoFault = ~uint64_t{0};
+    std::array<uint64_t, kDmaOwners> fault_mark_{kNoFault, kNoFault, kNoFault};  // by owner
 };
 
 }  // namespace rocemu::transport

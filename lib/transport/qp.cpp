@@ -64,7 +64,7 @@ void Qp::Impl::changed_state(QpState from) {
 // IBTA 10.3.1.5: drained when everything begun has completed; told once, if asked for.
 void Qp::Impl::check_drained() {
     if (ctx.state() != QpState::Sqd || !ctx.attr.sq_draining) return;
-    if (send_queue.una_seq != send_queue.started_seq || ctx.dma.placed() < send_queue.data_mark) return;
+    if (send_queue.una_seq != send_queue.started_seq || ctx.dma.placed(DmaOwner::Completer) < send_queue.data_mark) return;
     ctx.attr.sq_draining = 0;
     if (ctx.attr.en_sqd_async_notify) ctx.raise(AsyncEvent::SqDrained);
 }
@@ -105,6 +105,10 @@ void Qp::post_recv(const RecvWqe& wqe, std::span<const Sge> sges) {
     impl_->receive_queue.post(wqe, sges);
 }
 
+void Qp::set_receives_waiting(uint32_t count) {
+    impl_->receive_queue.waiting = count;
+}
+
 void Qp::handle_packet(const wire::PacketView& packet, Instant now) {
     QpContext& ctx = impl_->ctx;
     const bool response = packet.op->is_response();
@@ -113,10 +117,12 @@ void Qp::handle_packet(const wire::PacketView& packet, Instant now) {
     if (packet.op->transport != wire::Transport::Rc || !(response ? ctx.can_request() : ctx.can_respond()))
         return ctx.count(Counter::rx_dropped_in_state);
     if (ctx.state() == QpState::Rtr) ctx.communication_established();
-    if (response)
+    if (response) {
         impl_->completer.handle(packet, now);
-    else
+    } else {
+        ctx.responses_expected = impl_->send_queue.responses_expected(ctx.dma.half());
         impl_->responder.handle(packet);
+    }
     impl_->check_drained();
 }
 
@@ -128,7 +134,7 @@ void Qp::handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, In
         impl_->completer.placed(op, status);
     else
         impl_->responder.executed(op, status, atomic_original);
-    if (op.ack_packet != 0 && !ctx.dma.faulted()) impl_->responder.placed(op.ack_packet, op.ack_msn);
+    if (op.ack_packet != 0 && !ctx.dma.faulted(DmaOwner::Responder)) impl_->responder.placed(op.ack_packet, op.ack_msn);
     impl_->check_drained();
 }
 

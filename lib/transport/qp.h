@@ -68,6 +68,8 @@ class Qp {
     void post_send(const SendWqe& wqe, std::span<const Sge> sges, Instant now);
     [[nodiscard]] uint32_t recv_room() const;
     void post_recv(const RecvWqe& wqe, std::span<const Sge> sges);
+    // How many receive WQEs wait behind those posted here: the peer is promised them too.
+    void set_receives_waiting(uint32_t count);
 
     // --- inputs ---------------------------------------------------------------------------------------------------
     // A packet for this QPN that passed parsing, ICRC and address checks. Payload pointers stay valid until the DMA

@@ -45,6 +45,8 @@ struct QpContext {
     uint32_t events = 0;  // bit per AsyncEvent
     bool established = false;
     uint16_t generation = 0;  // counts resets
+    // Places in the DMA queue that belong to READ responses on their way: requests leave them free.
+    uint32_t responses_expected = 0;
 
     [[nodiscard]] QpState state() const { return attr.state; }
     // The requester may send and the completer listens. IBTA 10.3.1: RTS, and SQD for what was begun.

@@ -42,6 +42,7 @@ class ReceiveQueue {
         return {sges_.get() + size_t{ring.slot_of(seq)} * stride_, ring.at(seq).wqe.num_sge};
     }
     [[nodiscard]] bool has_free() const { return next != ring.tail(); }
+    [[nodiscard]] uint32_t free() const { return static_cast<uint32_t>(ring.tail() - next); }
     // The next WQE goes to a message. Precondition: has_free().
     uint64_t take() { return next++; }
 
@@ -53,6 +54,7 @@ class ReceiveQueue {
     void clear() {
         ring.clear();
         next = ring.tail();
+        waiting = 0;
         failed = false;
     }
     // The WQE carries the error that takes the QP to ERR.
@@ -63,7 +65,8 @@ class ReceiveQueue {
     }
 
     FixedRing<ReceiveEntry> ring;
-    uint64_t next = 0;  // first WQE not taken
+    uint64_t next = 0;     // first WQE not taken
+    uint32_t waiting = 0;  // WQEs posted that there was no room for yet
     bool failed = false;
     uint64_t failed_seq = 0;
     WcStatus failed_status = WcStatus::Success;

@@ -42,6 +42,12 @@ inline constexpr std::array<RequestOpcodes, 12> kRcRequests{{
 }
 
 // Precondition: request_supported(op).
+// It fills or completes a receive WQE of the peer.
+[[nodiscard]] constexpr bool takes_receive(WrOpcode op) {
+    return op == WrOpcode::Send || op == WrOpcode::SendWithImm || op == WrOpcode::SendWithInv ||
+           op == WrOpcode::RdmaWriteWithImm;
+}
+
 [[nodiscard]] constexpr uint8_t request_opcode(WrOpcode op, bool first, bool last) {
     const RequestOpcodes& row = detail::kRcRequests[static_cast<size_t>(op)];
     return static_cast<uint8_t>(first ? (last ? row.only : row.first) : (last ? row.last : row.middle));

@@ -51,24 +51,34 @@ bool Requester::start_wqe(SendEntry& e) {
     // IBTA 10.3.1.5: SQD finishes what was begun and begins nothing.
     if (ctx_.state() != QpState::Rts || !window_open()) return false;
     // IBTA 10.8.3.3: a fence waits for the data of all READs and atomics before it.
-    if ((e.wqe.flags & send_flags::kFence) && (q_.una < q_.data_end || ctx_.dma.placed() < q_.data_mark)) return false;
+    if ((e.wqe.flags & send_flags::kFence) && (q_.una < q_.data_end || ctx_.dma.placed(DmaOwner::Completer) < q_.data_mark)) return false;
     if (const WcStatus wrong = check_wqe(e); wrong != WcStatus::Success) {
         e.local_error = wrong;
         settle_local_error();
         return false;
     }
-    if (e.wants_data() && q_.data_requests >= ctx_.attr.max_rd_atomic) return false;
+    if (e.wants_data() && !may_read()) return false;
+    if (takes_receive(e.wqe.opcode) && !q_.credits.allow(q_.outstanding())) return false;
     const uint32_t packets = e.is_atomic() ? 1 : packets_of(e.wqe.length, ctx_.mtu);
     if (q_.high + packets - q_.una > kMaxOutstandingPsns) return false;
     e.first = q_.high;
     e.end = e.first + packets;
     e.first_request = q_.requests_sent;
     ++q_.started_seq;
+    q_.credits.started(takes_receive(e.wqe.opcode));
     if (e.wants_data()) {
         ++q_.data_requests;
         q_.data_end = e.end;
     }
     return true;
+}
+
+// IBTA 9.7.3.1: no more READs and atomics than the responder has resources. And (ours) no more responses on their way
+// than can be placed: one that finds no room would have to be asked for again. A READ that is larger than that goes by
+// itself.
+bool Requester::may_read() const {
+    return q_.data_requests < ctx_.attr.max_rd_atomic &&
+           (q_.data_requests == 0 || q_.responses_expected(ctx_.dma.half()) < ctx_.dma.half());
 }
 
 WcStatus Requester::check_wqe(const SendEntry& e) const {
@@ -195,7 +205,7 @@ void Requester::gather_failed(uint64_t psn) {
 void Requester::settle_local_error() {
     if (q_.una_seq == q_.ring.tail() || !ctx_.can_request()) return;
     const SendEntry& e = q_.ring.at(q_.una_seq);
-    if (e.local_error == WcStatus::Success || ctx_.dma.placed() < q_.data_mark) return;
+    if (e.local_error == WcStatus::Success || ctx_.dma.placed(DmaOwner::Completer) < q_.data_mark) return;
     fail_send(ctx_, q_, q_.una_seq, e.local_error);
     retry_.stop();
 }

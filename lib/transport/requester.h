@@ -30,6 +30,7 @@ class Requester {
 
     [[nodiscard]] bool may_send(SendEntry& e);
     [[nodiscard]] bool start_wqe(SendEntry& e);
+    [[nodiscard]] bool may_read() const;
     [[nodiscard]] WcStatus check_wqe(const SendEntry& e) const;
     [[nodiscard]] bool window_open() const { return q_.requests_out() < ctx_.config.window_packets; }
     // Something is outstanding and nothing is going to be sent that could bring news.

@@ -113,7 +113,7 @@ bool Responder::check_opcode(const Request& r) {
 
 // IBTA 9.7.4.1.4: a receive WQE, a place among the responder resources, and (ours) a place in the DMA queue.
 bool Responder::check_resources(Request& r) {
-    if (!ctx_.dma.has_room()) {
+    if (!ctx_.dma.has_room(ctx_.responses_expected)) {
         // Lost like any packet: the next one is NAKed, the peer comes back when placements have made room.
         ctx_.count(Counter::responder_backlog_drops);
         return false;

@@ -110,6 +110,7 @@ class Responder {
     // Refuses for now: sequence error or RNR at the expected PSN.
     void ask_again(uint8_t syndrome);
 
+    [[nodiscard]] uint8_t ack_syndrome(uint32_t msn) const;
     bool send_answer(Resource& r, TxBudget& budget, TxBatch& batch);
     bool send_read_packet(Resource& r, uint32_t payload, TxBatch& batch);
     void answer_failed(Resource& r, uint64_t psn, wire::NakCode code);

@@ -2,9 +2,6 @@
 // What the responder sends: answers to READs and atomics in the order of their requests, then one NAK or ACK. Each
 // answer acknowledges everything before it, so ACKs are needed only at the end. See responder.h.
 // Read IBTA volume 1, 9.7.5.1.2 (coalescing), 9.7.5.1.8 (order of responses), 9.3.5 (AETH).
-//
-// DEVIATION: ACKs always carry credit code 31 (no end-to-end credits), as Linux rxe does; a peer that finds no receive
-// is told by an RNR NAK. IBTA 9.7.7.2 asks for credits from QPs without an SRQ.
 #include "transport/responder.h"
 
 namespace rocemu::transport {
@@ -19,11 +16,11 @@ bool Responder::poll_transmit(TxBudget& budget, TxBatch& batch) {
     if (!ctx_.can_respond()) return false;
     while (Resource* r = resources_.oldest_pending()) {
         // IBTA 9.7.5.1.8 and our rule of placements: nothing overtakes what came before it.
-        if (ctx_.dma.placed() < r->mark) return false;
+        if (ctx_.dma.placed(DmaOwner::Responder) < r->mark) return false;
         if (!send_answer(*r, budget, batch)) return true;
     }
     if (nak_.set) {
-        if (ctx_.dma.placed() < nak_.mark) return false;
+        if (ctx_.dma.placed(DmaOwner::Responder) < nak_.mark) return false;
         if (batch.full()) return true;
         send_nak(batch);
         return false;
@@ -31,11 +28,20 @@ bool Responder::poll_transmit(TxBudget& budget, TxBatch& batch) {
     AckPoint point;
     while (!batch.full() && acks_.next(point)) {
         TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAcknowledge), psn_of(point.psn), 0);
-        p.syndrome = wire::Aeth::ack(0).syndrome;
+        p.syndrome = ack_syndrome(point.msn);
         p.msn = point.msn;
         ctx_.count(Counter::acks_sent);
     }
     return batch.full();
+}
+
+// IBTA 9.7.7.2: how many messages behind message `msn` may come, each taking a receive. Those accepted since have theirs,
+// and so has the one that is coming in. A QP on an SRQ promises nothing: other QPs take from it too.
+uint8_t Responder::ack_syndrome(uint32_t msn) const {
+    if (ctx_.config.has_srq) return wire::Aeth::ack(0).syndrome;
+    const uint32_t since = (msn_ - msn) & Psn::kMask;
+    const uint32_t receives = rq_.free() + rq_.waiting + since + (message_ == Message::Send ? 1 : 0);
+    return wire::Aeth::ack(0, wire::code_of_credits(receives)).syndrome;
 }
 
 // False: no room now. A READ is answered in as many turns as it takes.
@@ -45,7 +51,7 @@ bool Responder::send_answer(Resource& r, TxBudget& budget, TxBatch& batch) {
         if (batch.full() || batch.segments.room() == 0 || budget.exhausted(payload)) return false;
         if (r.atomic) {
             TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAtomicAcknowledge), psn_of(r.next), 0);
-            p.syndrome = wire::Aeth::ack(0).syndrome;
+            p.syndrome = ack_syndrome(r.msn);
             p.msn = r.msn;
             p.compare_add = r.original;
         } else if (!send_read_packet(r, payload, batch)) {
@@ -74,7 +80,7 @@ bool Responder::send_read_packet(Resource& r, uint32_t payload, TxBatch& batch) 
     const wire::Opcode op =
         first ? (last ? RcReadResponseOnly : RcReadResponseFirst) : (last ? RcReadResponseLast : RcReadResponseMiddle);
     TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(op), psn_of(r.next), payload);
-    p.syndrome = wire::Aeth::ack(0).syndrome;
+    if (first || last) p.syndrome = ack_syndrome(r.msn);
     p.msn = r.msn;
     if (payload != 0) {
         batch.segments.items[batch.segments.used++] = s;

@@ -50,7 +50,10 @@ void Retry::packet_sent(Instant now, const SentPacket& p) {
     }
     // Any packet will do: one that asks for an ACK follows in the same burst, and under loss it is often a NAK that
     // answers.
-    if (!p.again) rtt_.sent(p.psn, now);
+    if (p.again)
+        rtt_.sent_again(p.psn);
+    else
+        rtt_.sent(p.psn, now);
     prober_.sent(now);
 }
 

@@ -20,6 +20,10 @@ class RttEstimator {
         psn_ = psn;
         at_ = now;
     }
+    // A packet goes out once more (a probe, or going back): what acknowledges it may acknowledge the sample with it, late.
+    void sent_again(uint64_t psn) {
+        if (psn <= psn_) sampling_ = false;
+    }
     // Everything below `una` was answered.
     void acked(uint64_t una, Instant now) {
         if (!sampling_ || una <= psn_) return;

@@ -16,6 +16,7 @@
 #include <span>
 
 #include "base/fixed_ring.h"
+#include "transport/credits.h"
 #include "transport/qp_context.h"
 #include "transport/work.h"
 
@@ -70,6 +71,7 @@ class SendQueue {
         requests_sent = 0;
         data_requests = 0;
         data_end = data_mark = 0;
+        credits.reset();
         failed = false;
     }
     void start(uint64_t psn) { una = cur = high = acked = psn; }
@@ -80,6 +82,10 @@ class SendQueue {
         if (una_seq == started_seq) return 0;
         const SendEntry& e = ring.at(una_seq);
         return requests_sent - e.first_request - (e.wants_data() ? 0 : una - e.first);
+    }
+    // READ responses that may be on their way, at most `most`.
+    [[nodiscard]] uint32_t responses_expected(uint32_t most) const {
+        return data_requests == 0 ? 0 : static_cast<uint32_t>(std::min<uint64_t>(high - una, most));
     }
     // Back to the oldest unacknowledged packet (go-back-N).
     void rewind() {
@@ -102,6 +108,7 @@ class SendQueue {
     uint32_t data_requests = 0;  // READs and atomics outstanding
     uint64_t data_end = 0;       // `end` of the newest READ or atomic sent: what a fence waits for ...
     uint64_t data_mark = 0;      // ... together with this placement
+    Credits credits;
     // The WQE that took the QP to ERR; the ones behind it are flushed whatever became of them.
     bool failed = false;
     uint64_t failed_seq = 0;

@@ -5,7 +5,9 @@
 // Syndrome: bit 7 zero; bits 6:5 choose ACK, RNR NAK or NAK; bits 4:0 carry credits, RNR timer or NAK code.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/bytes.h"
 
@@ -60,9 +62,9 @@ struct Aeth {
 }
 // The largest code (0..30) that promises no more than `receives`.
 [[nodiscard]] constexpr uint8_t code_of_credits(uint32_t receives) {
-    uint8_t code = 30;
-    while (credits_of_code(code) > receives) --code;
-    return code;
+    if (receives < 4) return static_cast<uint8_t>(receives);
+    const auto power = static_cast<uint32_t>(std::bit_width(receives)) - 1;
+    return static_cast<uint8_t>(std::min(2 * power + (receives >= 3u << (power - 1) ? 1 : 0), 30u));
 }
 
 }  // namespace rocemu::wire

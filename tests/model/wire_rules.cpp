@@ -167,6 +167,7 @@ void WireRules::sent_acknowledge(const wire::PacketView& p, uint64_t offset) {
         if (offset >= expected_) return fail("acknowledges what has not arrived", p);
         if (aeth.msn != theirs_.msn_at(offset))
             fail("MSN " + std::to_string(aeth.msn) + " instead of " + std::to_string(theirs_.msn_at(offset)), p);
+        check_credits(p);
         acknowledged_ = std::max(acknowledged_, offset + 1);
         for (; verified_ <= offset; ++verified_)
             if (!theirs_.placed(verified_)) return fail("acknowledged before it was placed", p);
@@ -184,6 +185,17 @@ void WireRules::sent_acknowledge(const wire::PacketView& p, uint64_t offset) {
     if (aeth.rnr_timer_code() != schedule_.settings.rnr_timer) fail("RNR timer", p);
 }
 
+// IBTA 9.7.7.2: no more is promised than there are receives for, if every message to come takes one.
+void WireRules::check_credits(const wire::PacketView& p) {
+    const wire::Aeth aeth = p.aeth();
+    if (aeth.credit_code() == wire::kNoCredits) return;
+    const uint32_t executed = expected_ == 0 ? 0 : theirs_.msn_at(expected_ - 1);
+    uint64_t taken = 0;
+    for (uint32_t i = 0; i < executed; ++i) taken += theirs_.messages()[i].takes_receive();
+    const uint64_t most = executed + theirs_.receives_posted() - taken;
+    if (aeth.msn + wire::credits_of_code(aeth.credit_code()) > most) fail("more credits than receives", p);
+}
+
 void WireRules::sent_response(const wire::PacketView& p, uint64_t offset) {
     const Message* m = theirs_.at(offset);
     if (m == nullptr || offset >= expected_) return fail("a response to nothing", p);
@@ -194,6 +206,7 @@ void WireRules::sent_response(const wire::PacketView& p, uint64_t offset) {
     if (p.op->has(wire::ext::kAeth)) {
         if (p.aeth().kind() != AethKind::Ack) fail("syndrome of a response", p);
         if (p.aeth().msn != theirs_.msn_at(offset)) fail("MSN of a response", p);
+        check_credits(p);
     }
     if (m->is_atomic()) {
         if (p.op->operation != Operation::AtomicAcknowledge) return fail("operation of the response", p);

@@ -26,6 +26,7 @@ class WireRules {
   private:
     void sent_request(const wire::PacketView& p, Instant now);
     void sent_acknowledge(const wire::PacketView& p, uint64_t offset);
+    void check_credits(const wire::PacketView& p);
     void sent_response(const wire::PacketView& p, uint64_t offset);
     void check_request_bytes(const wire::PacketView& p, const Message& m, uint64_t offset);
     void heard_response(const wire::PacketView& p, Instant now);

@@ -39,6 +39,33 @@ TEST_CASE("1 % of every fault, both directions, every operation", "[sim][rc][los
     }
 }
 
+// Without a round trip measured there are no probes: a packet goes out 1 + retry_cnt times, and each time it or its ACK is
+// lost with p = 1 - (1 - f)^2. So a first message fails with p^(1 + retry_cnt); nothing else ends a connection, whatever
+// the window. (At f = 10 % and retry_cnt 7 that is one in 600,000.)
+TEST_CASE("a bad link ends a connection as often as it must", "[sim][rc][loss][case18][9.9.2.1.1]") {
+    for (const uint32_t window : {1u, 128u}) {
+        constexpr int kRuns = 3000;
+        constexpr double kLoss = 0.25;
+        int failed = 0;
+        for (int seed = 1; seed <= kRuns; ++seed) {
+            PairOptions o;
+            o.seed = static_cast<uint64_t>(seed);
+            o.memory_bytes = 4096;
+            o.config.window_packets = window;
+            o.attr.retry_cnt = 1;
+            QpPair pair(o);
+            pair.set_faults({.drop = kLoss});
+            pair.a.send(WrOpcode::RdmaWrite, {{kMemoryBase, 8, kKey}}, kMemoryBase + 64);
+            pair.settle();
+            REQUIRE(pair.a.sends.size() == 1);
+            failed += pair.a.sends[0].status == WcStatus::RetryExcErr;
+        }
+        const double p = 1 - (1 - kLoss) * (1 - kLoss);
+        CAPTURE(window);
+        CHECK(failed == Approx(p * p * kRuns).epsilon(0.15));  // 574; one standard deviation is 21.5
+    }
+}
+
 TEST_CASE("10 % of every fault", "[sim][rc][loss]") {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
         PairOptions o;

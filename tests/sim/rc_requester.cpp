@@ -218,6 +218,42 @@ TEST_CASE("READ data that cannot be placed", "[sim][requester]") {
     CHECK(p.e.sends[1].status == WcStatus::WrFlushErr);
 }
 
+TEST_CASE("a placement that fails for the peer's WRITE leaves our own READs alone", "[sim][requester][9.7.5.2.6]") {
+    Probe p;
+    p.e.memory.slowest = kMillisecond;
+    p.e.memory.fault_from = kMemoryBase + 0x9000;
+    p.e.memory.fault_to = p.e.memory.fault_from + 1;
+    p.e.send(WrOpcode::RdmaRead, local(100), kRemote);
+    p.e.send(WrOpcode::RdmaRead, local(100, 0x2000), kRemote);
+    p.poll();
+    p.write(RcWriteOnly, 0x100, 4, 4, 0x9000);
+    read_response(p, RcReadResponseOnly, kPsn, 100);
+    p.wait(3 * kMillisecond);
+    p.poll();
+    CHECK(p.e.qp.state() == QpState::Err);
+    REQUIRE(p.e.sends.size() == 2);
+    CHECK(p.e.sends[0].status == WcStatus::Success);
+    CHECK(p.e.sends[1].status == WcStatus::WrFlushErr);
+}
+
+TEST_CASE("READ responses find room to be placed, whatever the peer writes meanwhile", "[sim][requester]") {
+    PairOptions o;
+    o.config.dma_window = 8;
+    Probe p(o);
+    p.e.memory.slowest = kMillisecond;
+    for (int i = 0; i < 8; ++i) p.e.send(WrOpcode::RdmaRead, local(10, 0x1000), kRemote);
+    // No more on the way than can be placed ...
+    CHECK(p.poll().size() == 4);
+    // ... and requests leave room for them.
+    for (uint32_t i = 0; i < 8; ++i) p.write(RcWriteOnly, 0x100 + i, 4, 4);
+    CHECK(p.e.count(Counter::responder_backlog_drops) >= 1);
+    for (uint32_t i = 0; i < 4; ++i) read_response(p, RcReadResponseOnly, kPsn + i, 10);
+    CHECK(p.e.count(Counter::unexpected_response) == 0);
+    p.wait(20 * kMillisecond);
+    p.poll();
+    CHECK(p.e.sends.size() == 4);
+}
+
 TEST_CASE("the window: never more request packets than allowed; the last one asks for an ACK",
           "[sim][requester][9.7.1]") {
     PairOptions o;

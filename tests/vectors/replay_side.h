@@ -4,6 +4,7 @@
 //
 // Differences that are allowed, each with its reason (docs/conformance.md lists them):
 // DIFFERENCE: AckReq: when to ask is the requester's choice (IBTA volume 1, 9.7.3.2); ACKs may be coalesced (9.7.5.1.2)
+// DIFFERENCE: the credits of an ACK: we promise the receives that are posted (IBTA 9.7.7.2), the peer says nothing (31)
 // DIFFERENCE: MigReq, IP identification, UDP source port: not fixed by the specification; MigReq is 0 on both sides
 // DIFFERENCE: the compare data of a FETCH_ADD: without meaning (IBTA volume 1, 9.3.4); the peer leaves something there
 // DIFFERENCE: 0x61 (invalid request) where the peer answers 0x63 to a SEND longer than the receive: the peer's
