@@ -89,6 +89,7 @@ void Endpoint::send(PostedSend wr) {
     wr.wqe.index = static_cast<uint32_t>(next_send_++);
     wr.wqe.num_sge = static_cast<uint8_t>(wr.sges.size());
     wr.wqe.length = static_cast<uint32_t>(sum_of(wr.sges));
+    if (wr.wqe.mapped != nullptr) wr.sges.clear();  // inline: the core sees no SGEs
     send_backlog_.push_back(std::move(wr));
 }
 
