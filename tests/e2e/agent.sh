@@ -16,13 +16,14 @@ path_is_agent() {
 # by_agent COMMAND...: runs it, and wants that status names the agent while it is attached and that bytes went that way.
 # The command stays until its standard input ends (check_bytes --hold).
 by_agent() {
-    local before after seen=none pid hold rc
+    local before after seen=none pid hold input rc
     before=$(agent_bytes)
     mkfifo "$testlib_tmp/hold"
-    exec {hold}<>"$testlib_tmp/hold"
-    "$@" <"$testlib_tmp/hold" {hold}>&- &
-    pid=$!
+    exec {hold}<>"$testlib_tmp/hold" {input}<"$testlib_tmp/hold"
     rm "$testlib_tmp/hold"
+    "$@" <&"$input" {input}<&- {hold}>&- &
+    pid=$!
+    exec {input}<&-
     if wait_until 60 path_is_agent; then seen=agent; fi
     exec {hold}>&-
     wait $pid
