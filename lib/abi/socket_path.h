@@ -27,4 +27,10 @@ inline std::string default_socket_path() {
     return default_socket_directory() + "/rocemud.sock";
 }
 
+// Where the daemon of a socket keeps the files of its devices as programs read them: below it sys/class/infiniband...,
+// dev/infiniband (lib/control/sysfs_view.h).
+inline std::string view_directory(const std::string& socket) {
+    return socket + ".view";
+}
+
 }  // namespace rocemu::abi

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "abi/socket_path.h"
 #include "control/captures.h"
 #include "control/dispatch.h"
 #include "control/teardown.h"
@@ -33,10 +34,12 @@ Server::Server(const config::Config& config, EventLoop& loop, Listener& listener
     : loop_(loop),
       listener_(listener),
       control_(config, loop, std::move(shards), std::move(devices), fabric),
+      view_(control_, abi::view_directory(listener.path())),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
     raise_descriptor_limit();
     loop_.add(listener_.fd(), EPOLLIN, [this](uint32_t) { accept_all(); });
     loop_.every(kTick, [this] { control_.tick(); });
+    loop_.every(kSecond, [this] { view_.refresh(); });
 }
 
 Server::~Server() {

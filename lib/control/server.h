@@ -6,6 +6,7 @@
 
 #include "control/control.h"
 #include "control/listener.h"
+#include "control/sysfs_view.h"
 
 namespace rocemu::control {
 
@@ -28,6 +29,7 @@ class Server {
     EventLoop& loop_;
     Listener& listener_;
     Control control_;
+    SysfsView view_;
     UniqueFd spare_;  // given up for a moment when descriptors run out, so that a connection can be refused
 };
 

@@ -73,7 +73,7 @@ void describe_cm_file(struct stat& info) {
     info.st_rdev = makedev(kMiscMajor, kUsualMinor);
     // Where the host has the module, librdmacm compares with the number the kernel told it.
     struct stat node {};
-    if (stat(kCmDevice, &node) == 0 && S_ISCHR(node.st_mode)) info.st_rdev = node.st_rdev;
+    if (libc().stat(kCmDevice, &node) == 0 && S_ISCHR(node.st_mode)) info.st_rdev = node.st_rdev;
 }
 
 void forget_cm_files() {

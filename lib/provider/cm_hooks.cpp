@@ -13,6 +13,7 @@
 
 #include "provider/cm_files.h"
 #include "provider/cm_write.h"
+#include "provider/path_view.h"
 #include "provider/process.h"
 #include "provider/real_libc.h"
 #include "provider/verbs.h"
@@ -31,7 +32,8 @@ mode_t mode_of(int flags, va_list list) {
 
 int open_hook(int directory, bool at, const char* path, int flags, mode_t mode) {
     if (is_cm_device(path)) return open_cm_file(flags);
-    return at ? libc().openat(directory, path, flags, mode) : libc().open(path, flags, mode);
+    const PathView view(path);
+    return at ? libc().openat(directory, view.get(), flags, mode) : libc().open(view.get(), flags, mode);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <endian.h>
 
 #include "provider/objects.h"
+#include "provider/path_view.h"
 #include "provider/process.h"
 #include "provider/real_verbs.h"
 
@@ -71,7 +72,11 @@ ROCEMU_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
     if (num_devices != nullptr) *num_devices = 0;
     int real_count = 0;
     errno = 0;
-    ibv_device** real_list = real().ibv_get_device_list != nullptr ? real().ibv_get_device_list(&real_count) : nullptr;
+    ibv_device** real_list = nullptr;
+    if (real().ibv_get_device_list != nullptr) {
+        const PathView::Suspend host_only;
+        real_list = real().ibv_get_device_list(&real_count);
+    }
     const int real_errno = real_list == nullptr ? (errno != 0 ? errno : ENOSYS) : 0;
 
     const bool with_ours = !hide_ours && current_session() != nullptr;

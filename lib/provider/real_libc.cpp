@@ -11,16 +11,10 @@ namespace {
 RealLibc table;
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
-template <typename Function>
-void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
-}
-
 void load() {
-    find(table.write, "write");
-    find(table.open, "open");
-    find(table.openat, "openat");
-    find(table.fstat, "fstat");
+#define LIBC(name) table.name = reinterpret_cast<decltype(table.name)>(dlsym(RTLD_NEXT, #name));
+#include "provider/real_libc.def"
+#undef LIBC
 }
 
 __attribute__((constructor)) void load_early() {
@@ -31,7 +25,7 @@ __attribute__((constructor)) void load_early() {
 
 // Other libraries' constructors may call us before ours has run.
 const RealLibc& libc() {
-    if (table.fstat == nullptr) [[unlikely]]
+    if (table.realpath == nullptr) [[unlikely]]  // the last one to be found
         pthread_once(&once, load);
     return table;
 }

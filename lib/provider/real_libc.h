@@ -3,18 +3,21 @@
 // Found when the library is loaded, so that the hooks may be called from signal handlers.
 #pragma once
 
-#include <sys/stat.h>
-#include <sys/types.h>
+#include <cstdio>
+#include <cstdlib>
 
-#include <cstddef>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 namespace rocemu::provider {
 
 struct RealLibc {
-    ssize_t (*write)(int, const void*, size_t) = nullptr;
-    int (*open)(const char*, int, ...) = nullptr;
-    int (*openat)(int, const char*, int, ...) = nullptr;
-    int (*fstat)(int, struct stat*) = nullptr;
+#define LIBC(name) decltype(&::name) name = nullptr;
+#include "provider/real_libc.def"
+#undef LIBC
 };
 
 const RealLibc& libc();
