@@ -184,8 +184,10 @@ void CmService::close_channel(Session& session, uint32_t channel) {
     for (const auto& [number, object] : session.cm.objects)
         if (object.channel == channel) ids.push_back(number);
     // A listener takes unanswered requests of its own with it.
-    for (const uint32_t number : ids)
+    for (const uint32_t number : ids) {
         if (session.cm.objects.contains(number)) destroy(session, number);
+        run();  // each may owe its peer a MAD, and the manager keeps a bounded number
+    }
     if (session.cm.channels.erase(channel) != 0) session.cm.channel_ids.give_back(channel);
 }
 

@@ -8,10 +8,6 @@
 
 namespace rocemu::control {
 
-namespace {
-constexpr size_t kMadsPerTurn = 256;  // as many as wait at most, so whoever adds one later wakes us again
-}
-
 ShardSet::ShardSet(EventLoop& loop, std::vector<engine::Shard*> shards, EventHandler on_event, MadHandler on_mad)
     : loop_(loop), on_event_(std::move(on_event)), on_mad_(std::move(on_mad)) {
     for (auto* shard : shards) {
@@ -49,9 +45,10 @@ void ShardSet::poll() {
             n = link.shard->poll_events(events);
             for (size_t i = 0; i < n; ++i) on_event_(events[i]);
         } while (n == events.size());
-        // Bounded: MADs from a fast or hostile wire do not keep programs from being served.
+        // Bounded: MADs from a fast or hostile wire do not keep programs from being served. No more than these can wait
+        // now, so whoever adds one later wakes us again.
         std::array<engine::ReceivedMad, 16> mads;
-        for (size_t taken = 0; taken < kMadsPerTurn; taken += n) {
+        for (size_t taken = 0; taken < engine::kMaxWaitingMads; taken += n) {
             n = link.shard->poll_mads(mads);
             for (size_t i = 0; i < n; ++i) on_mad_(mads[i]);
             if (n < mads.size()) break;

@@ -19,6 +19,9 @@ inline constexpr uint32_t kGsiQpn = 1;
 inline constexpr uint32_t kGsiQkey = 0x80010000;  // IBTA 13.5.3
 inline constexpr size_t kMadSize = 256;
 
+// So many wait for control; more are lost. A program that ends may take a thousand connections with it at once.
+inline constexpr size_t kMaxWaitingMads = 2048;
+
 // A MAD as it travels to control. The ICRC, P_Key and Q_Key were right and `local` is an address of the device.
 struct ReceivedMad {
     uint32_t device = 0;

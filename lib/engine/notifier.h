@@ -15,7 +15,6 @@ class Notifier {
   public:
     static constexpr size_t kEvents = 4096;
     static constexpr size_t kCalls = 1024;
-    static constexpr size_t kMads = 256;
 
     Notifier();
     ~Notifier();
@@ -40,7 +39,7 @@ class Notifier {
 
     int fd_;
     boost::lockfree::spsc_queue<ShardEvent, boost::lockfree::capacity<kEvents>> events_;
-    boost::lockfree::spsc_queue<ReceivedMad, boost::lockfree::capacity<kMads>> mads_;
+    boost::lockfree::spsc_queue<ReceivedMad, boost::lockfree::capacity<kMaxWaitingMads>> mads_;
     boost::lockfree::spsc_queue<ShardCall*, boost::lockfree::capacity<kCalls>> calls_;
     // True: the eventfd was written since control last began to empty these rings.
     std::atomic<bool> events_told_{false}, calls_told_{false};
