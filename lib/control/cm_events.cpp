@@ -113,6 +113,8 @@ void CmService::on_request(const cm::Event& event) {
     object->device = event.info.path.port;
     object->source = endpoint(event.info.ip.destination, event.info.service_port);
     object->destination = endpoint(event.info.ip.source, event.info.ip.source_port);
+    object->local_gid = event.info.path.local_gid;
+    object->remote_gid = event.info.path.remote_gid;
     attach(session, number, event.id);
 
     CmPendingEvent pending;

@@ -84,7 +84,8 @@ struct CmIdObject {
     CmStage stage = CmStage::Idle;
     bool announced = true;  // false: made for a request whose event was not fetched; the application cannot name it
     std::optional<uint32_t> device;
-    CmEndpoint source, destination;
+    CmEndpoint source, destination;       // as the application knows them
+    wire::Gid local_gid{}, remote_gid{};  // on the wire: others for a loopback address
     cm::BindingId binding = 0;
     cm::CmId connection = 0;
     bool disconnected = false;  // its event was made

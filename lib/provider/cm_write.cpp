@@ -5,7 +5,9 @@
 #include "provider/cm_write.h"
 
 #include <endian.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -43,6 +45,18 @@ struct Command {
         typename MessageTraits<Request>::Reply reply;
         return session.call(request, reply);
     }
+};
+
+struct HeldFd {
+    explicit HeldFd(int of) : fd(fcntl(of, F_DUPFD_CLOEXEC, 64)) {}
+    ~HeldFd() {
+        const int error = errno;
+        if (fd >= 0) close(fd);
+        errno = error;
+    }
+    HeldFd(const HeldFd&) = delete;
+    HeldFd& operator=(const HeldFd&) = delete;
+    const int fd;
 };
 
 #define READ(type, name)    \
@@ -202,10 +216,15 @@ int init_qp_attr(const Command& command) {
 int get_event(const Command& command) {
     READ(rdma_ucm_get_event, in);
     if (command.out_size < offsetof(rdma_ucm_event_resp, reserved)) return ENOSPC;
+    // A reference of our own, as the kernel has while a thread is in here: another thread may close the channel, and
+    // then this one waits on (rping ends so), neither meeting a closed descriptor nor somebody else's of the same
+    // number.
+    const HeldFd held(command.fd);
+    if (held.fd < 0) return errno;
     abi::CmGetEventReply reply;
     for (;;) {
         char record;
-        const ssize_t n = recv(command.fd, &record, sizeof record, 0);
+        const ssize_t n = recv(held.fd, &record, sizeof record, 0);
         if (n < 0 && errno != ECONNRESET) return errno;
         if (n <= 0) {
             command.session.mark_dead();

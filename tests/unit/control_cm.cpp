@@ -1,154 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rdma_cm device at the border: two programs connect, refuse and part over the fabric, with real MADs between two
 // NICs; what a program cannot do to another one's ids, events, ports and QPs; quotas; what is left after one dies.
-#include <poll.h>
-
 #include <catch2/catch.hpp>
 
-#include "control/cm_values.h"
-#include "support/control_world.h"
+#include "support/cm_party.h"
+#include "support/control_status.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
 using namespace rocemu::control;
-
-namespace {
-
-constexpr uint16_t kTcp = 0x106, kUdp = 0x111;
-constexpr uint8_t kRc = 2, kUd = 4;
-
-abi::CmAddress ipv4(uint32_t address, uint16_t port) {
-    abi::CmAddress a;
-    const auto gid = wire::Gid::from_ipv4(address);
-    std::copy(gid.raw.begin(), gid.raw.end(), a.address);
-    a.port = port;
-    a.family = 4;
-    return a;
-}
-constexpr uint32_t kFirstIp = 0x0acb0001, kSecondIp = 0x0acb0002;  // 10.203.0.1, 10.203.0.2
-
-// A program with one event channel and a QP on `device`.
-struct Party {
-    explicit Party(ControlWorld& world, uint32_t device = 0) : c(world.path()) {
-        c.open(device);
-        REQUIRE(c.status == 0);
-        channel = open_channel(&fd);
-        abi::CreateQpReply r;
-        REQUIRE(c.call(c.qp_request(), r) == 0);
-        qpn = r.qpn;
-    }
-    ~Party() {
-        if (fd >= 0) close(fd);
-    }
-    uint32_t open_channel(int* mine) {
-        int pair[2];
-        REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-        abi::CmOpenChannelReply r;
-        REQUIRE(c.call(abi::CmOpenChannelRequest{}, r, pair[1]) == 0);
-        close(pair[1]);
-        *mine = pair[0];
-        return r.channel;
-    }
-    uint32_t create(uint64_t uid, uint16_t space = kTcp, uint8_t type = kRc) {
-        abi::CmCreateIdReply r;
-        REQUIRE(c.call(abi::CmCreateIdRequest{uid, channel, space, type}, r) == 0);
-        return r.id;
-    }
-    uint32_t listen(uint32_t address, uint16_t port, uint16_t space = kTcp, uint8_t type = kRc) {
-        const uint32_t id = create(1, space, type);
-        REQUIRE(c.call(abi::CmBindRequest{id, ipv4(address, port)}) == 0);
-        REQUIRE(c.call(abi::CmListenRequest{id, 10}) == 0);
-        return id;
-    }
-    // Up to a resolved route.
-    uint32_t aim(uint32_t address, uint16_t port, uint64_t uid, uint16_t space = kTcp, uint8_t type = kRc) {
-        const uint32_t id = create(uid, space, type);
-        abi::CmResolveAddressRequest r;
-        r.id = id;
-        r.destination = ipv4(address, port);
-        REQUIRE(c.call(r) == 0);
-        REQUIRE(event().event == cm_event::kAddressResolved);
-        REQUIRE(c.call(abi::CmResolveRouteRequest{id}) == 0);
-        REQUIRE(event().event == cm_event::kRouteResolved);
-        return id;
-    }
-    abi::CmConnParam param(const char* data) const {
-        abi::CmConnParam p;
-        p.qp_num = qpn;
-        p.responder_resources = 3;
-        p.initiator_depth = 5;
-        p.retry_count = 6;
-        p.rnr_retry_count = 4;
-        p.valid = 1;
-        p.private_data_len = static_cast<uint8_t>(std::strlen(data));
-        std::memcpy(p.private_data, data, p.private_data_len);
-        return p;
-    }
-    int connect(uint32_t id, const char* data = "hello") {
-        abi::CmConnectRequest r;
-        r.id = id;
-        r.param = param(data);
-        return c.call(r);
-    }
-    int accept(uint32_t id, uint64_t uid, const char* data = "welcome") {
-        abi::CmAcceptRequest r;
-        r.id = id;
-        r.uid = uid;
-        r.param = param(data);
-        return c.call(r);
-    }
-    int confirm(uint32_t id) {
-        abi::CmAcceptRequest r;
-        r.id = id;
-        return c.call(r);
-    }
-    // The next event; event 0xffffffff: none came in `wait_ms`.
-    abi::CmGetEventReply event(int wait_ms = 20'000) {
-        abi::CmGetEventReply r;
-        for (;;) {
-            pollfd p{fd, POLLIN, 0};
-            char record;
-            r.event = 0xffffffff;
-            if (poll(&p, 1, wait_ms) != 1 || recv(fd, &record, 1, 0) != 1) return r;
-            const int rc = c.call(abi::CmGetEventRequest{channel}, r);
-            if (rc == 0) return r;
-            REQUIRE(rc == EAGAIN);
-        }
-    }
-    abi::QpAttrRecord attr(uint32_t id, uint32_t state) {
-        abi::CmInitQpAttrReply r;
-        REQUIRE(c.call(abi::CmInitQpAttrRequest{id, state}, r) == 0);
-        return r.attr;
-    }
-    ControlClient c;
-    int fd = -1;
-    uint32_t channel = 0, qpn = 0;
-};
-
-std::string text(const abi::CmConnParam& p) {
-    return {reinterpret_cast<const char*>(p.private_data)};  // padded with zeros
-}
-
-struct Pair {
-    Pair(ControlWorld& world, Party& server, Party& client, uint32_t address = kFirstIp) {
-        (void)world;
-        listener = server.listen(address, 7000);
-        active = client.aim(address, 7000, 77);
-        REQUIRE(client.connect(active) == 0);
-        request = server.event();
-        REQUIRE(request.event == cm_event::kConnectRequest);
-        passive = request.id;
-        REQUIRE(server.accept(passive, 88) == 0);
-        response = client.event();
-        REQUIRE(response.event == cm_event::kConnectResponse);
-        REQUIRE(client.confirm(active) == 0);
-        REQUIRE(server.event().event == cm_event::kEstablished);
-    }
-    uint32_t listener = 0, active = 0, passive = 0;
-    abi::CmGetEventReply request, response;
-};
-
-}  // namespace
 
 TEST_CASE("a connection through two NICs, with what both sides learn of each other", "[control][cm]") {
     ControlWorld world;
@@ -325,6 +185,44 @@ TEST_CASE("a program that dies and a channel that is closed tell the peer, and l
         REQUIRE(server.c.call(abi::CmDestroyIdRequest{passive}) == 0);
         if (!dies) CHECK(client.c.call(abi::CmQueryRequest{id}) == ENOENT);
     }
+}
+
+TEST_CASE("a thousand connections at once through one listener, and nothing of them afterwards", "[control][cm]") {
+    constexpr uint32_t kCount = 1000;
+    ControlWorld world;
+    Party server(world, 0), client(world, 1);
+    const uint32_t listener = server.create(1);
+    REQUIRE(server.c.call(abi::CmBindRequest{listener, ipv4(kFirstIp, 7010)}) == 0);
+    REQUIRE(server.c.call(abi::CmListenRequest{listener, kCount}) == 0);
+    std::vector<uint32_t> active, passive;
+    for (uint32_t i = 0; i < kCount; ++i) active.push_back(client.aim(kFirstIp, 7010, 100 + i));
+    for (uint32_t i = 0; i < kCount; ++i) {
+        client.make_qp();  // a QP that asks again would be taken for one whose connection is dead
+        REQUIRE(client.connect(active[i]) == 0);
+        const auto request = server.event();
+        REQUIRE(request.event == cm_event::kConnectRequest);
+        passive.push_back(request.id);
+    }
+    for (uint32_t i = 0; i < kCount; ++i) {
+        server.make_qp();
+        REQUIRE(server.accept(passive[i], 10000 + i) == 0);
+    }
+    for (uint32_t i = 0; i < kCount; ++i) {
+        const auto response = client.event();
+        REQUIRE(response.event == cm_event::kConnectResponse);
+        REQUIRE(client.confirm(response.id) == 0);
+        REQUIRE(server.event().event == cm_event::kEstablished);
+    }
+    CHECK(status_of(world)["cm"]["connections"] == 2 * kCount);
+    close(std::exchange(client.fd, -1));
+    for (uint32_t i = 0; i < kCount; ++i) REQUIRE(server.event().event == cm_event::kDisconnected);
+    close(std::exchange(server.fd, -1));
+    int left = -1;
+    for (int i = 0; i < 3000 && left != 0; ++i) {
+        left = status_of(world)["cm"]["connections"];
+        if (left != 0) usleep(10'000);
+    }
+    CHECK(left == 0);
 }
 
 TEST_CASE("the quota of rdma_cm ids holds, for requests of peers too", "[control][cm]") {

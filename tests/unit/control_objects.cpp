@@ -4,28 +4,14 @@
 #include <fcntl.h>
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
+#include "support/control_status.h"
 #include "support/control_world.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
 
 namespace {
-
-nlohmann::json status_of(const ControlWorld& world) {
-    ControlClient tool(world.path());
-    REQUIRE(tool.hello(true) == 0);
-    std::string text;
-    abi::AdminTextReply r;
-    do {
-        abi::AdminTextRequest q;
-        q.offset = static_cast<uint32_t>(text.size());
-        REQUIRE(tool.call(q, r) == 0);
-        text.append(r.text, r.length);
-    } while (text.size() < r.total);
-    return nlohmann::json::parse(text);
-}
 
 size_t attached(const ControlWorld& world) {
     size_t n = 0;

@@ -99,7 +99,7 @@ void handle(Call& call, const abi::CmResolveAddressRequest& request) {
         route->source = object->source.address;
     }
     CmEndpoint local;
-    local.address = route->source;
+    local.address = is_loopback(destination->address) ? destination->address : route->source;
     if (object->binding == 0) {
         if (const int error = take_port(call, *object, local)) return call.reply.fail(error);
     } else {
@@ -107,7 +107,8 @@ void handle(Call& call, const abi::CmResolveAddressRequest& request) {
     }
     object->device = route->device;
     object->destination = *destination;
-    object->destination.address = route->destination;
+    object->local_gid = route->source;
+    object->remote_gid = route->destination;
     object->stage = CmStage::Resolving;
     call.reply.send(abi::CmResolveAddressReply{});
     call.control.resolver.resolve(
@@ -139,8 +140,9 @@ void handle(Call& call, const abi::CmQueryRequest& request) {
     r.node_guid = device->node_guid();
     r.port_num = 1;
     r.pkey = 0xffff;
-    std::copy(object->source.address.raw.begin(), object->source.address.raw.end(), r.sgid);
-    std::copy(object->destination.address.raw.begin(), object->destination.address.raw.end(), r.dgid);
+    const wire::Gid& local = object->local_gid.is_zero() ? object->source.address : object->local_gid;
+    std::copy(local.raw.begin(), local.raw.end(), r.sgid);
+    std::copy(object->remote_gid.raw.begin(), object->remote_gid.raw.end(), r.dgid);
     r.num_paths = object->stage >= CmStage::RouteResolved ? 1 : 0;
     r.hop_limit = kHopLimit;
     r.traffic_class = object->traffic_class;

@@ -39,9 +39,9 @@ bool may_offer(const Session& session, uint32_t qpn) {
 cm::Path path_of(const CmIdObject& object) {
     cm::Path path;
     path.port = *object.device;
-    path.network = object.source.address.is_ipv4_mapped() ? wire::NetworkType::V2Ipv4 : wire::NetworkType::V2Ipv6;
-    path.local_gid = object.source.address;
-    path.remote_gid = object.destination.address;
+    path.network = object.local_gid.is_ipv4_mapped() ? wire::NetworkType::V2Ipv4 : wire::NetworkType::V2Ipv6;
+    path.local_gid = object.local_gid;
+    path.remote_gid = object.remote_gid;
     path.traffic_class = object.traffic_class;
     return path;
 }
