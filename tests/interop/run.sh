@@ -67,6 +67,40 @@ both_roles() {
     run_test "$name-rocemu-is-server" 150 rocemu_server "$@"
 }
 
+# The connection manager of the guest's kernel with ours, in both roles. Nothing tells when rdma_cm listens in the guest:
+# its refusals are answered by another try.
+cm_rocemu_is_client() {
+    local server rc tries=0 out=$testlib_tmp/guest.$BASHPID
+    in_guest 60 "$1" >"$out" 2>&1 &
+    server=$!
+    until on_a $2; do
+        tries=$((tries + 1))
+        [ $tries -lt 30 ] && kill -0 $server 2>/dev/null || { echo "the guest's server:"; cat "$out"; return 1; }
+        sleep 0.3
+    done
+    wait $server
+    rc=$?
+    [ $rc = 0 ] || { echo "the guest's server: exit code $rc"; cat "$out"; return 1; }
+}
+cm_rocemu_is_server() {
+    local server rc out=$testlib_tmp/server.$BASHPID
+    on_a $1 >"$out" 2>&1 </dev/null &
+    server=$!
+    in_guest 60 "n=0; until $2; do n=\$((n + 1)); [ \$n -lt 30 ] || exit 1; sleep 0.3; done" || {
+        echo "rocemu's server:"
+        cat "$out"
+        return 1
+    }
+    wait $server
+    rc=$?
+    [ $rc = 0 ] || { echo "rocemu's server: exit code $rc"; cat "$out"; return 1; }
+}
+# cm_both_roles NAME SERVER CLIENT: @IP@ is the server's address.
+cm_both_roles() {
+    run_test "$1-rocemu-is-client" 100 cm_rocemu_is_client "${2//@IP@/$ip_b}" "${3//@IP@/$ip_b}"
+    run_test "$1-rocemu-is-server" 100 cm_rocemu_is_server "${2//@IP@/$ip_a}" "${3//@IP@/$ip_a}"
+}
+
 net_for_guest || exit 1
 if ! guest_start "$ns_b" $ip_b/24 "$mtu"; then
     printf 'not ok  guest does not start\n'
@@ -85,5 +119,7 @@ for op in send write read; do
     both_roles ib_${op}_bw ib_${op}_bw -F -x @GID@ -n $n
     both_roles ib_${op}_bw-all-sizes ib_${op}_bw -F -x @GID@ -a -n 20
 done
+cm_both_roles rping "rping -s -a @IP@ -C 10 -v" "rping -c -a @IP@ -C 10 -v"
+cm_both_roles ib_write_bw-R "ib_write_bw -R -F -n $n" "ib_write_bw -R -F -n $n @IP@"
 run_here daemon-ends-cleanly daemons_down
 finish_tests
