@@ -3,10 +3,9 @@
 // packets (UDP port 4791) as it is told and records what passes. Everything else passes untouched.
 //
 // One client at a time on SOCKET (SEQPACKET), each line is answered with "ok":
-//   begin NAME PPM SEED   loses this share of the packets, decided by a generator for each direction; records to
-//                         DIRECTORY/NAME.pcap, what was lost to DIRECTORY/NAME.lost.pcap
-//   lose PPM SEED         the same without a record
-//   end keep|drop         no loss any more; the records stay or go
+//   begin NAME PPM SEED BYTES   loses this share of the packets, decided by a generator for each direction; records so
+//                               many bytes of each to DIRECTORY/NAME.pcap, of what was lost to DIRECTORY/NAME.lost.pcap
+//   end keep|drop               no loss any more; the records stay or go
 // SIGTERM ends it. "ready" is printed when frames pass.
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
@@ -18,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -66,8 +66,9 @@ bool is_roce(const uint8_t* frame, size_t size) {
 
 class Record {
   public:
-    void open(const std::string& path) {
+    void open(const std::string& path, size_t snap) {
         close();
+        snap_ = snap;
         path_ = path;
         file_ = std::fopen(path.c_str(), "wb");
         if (file_ == nullptr) die(path.c_str());
@@ -78,10 +79,10 @@ class Record {
         if (file_ == nullptr) return;
         timeval now{};
         gettimeofday(&now, nullptr);
-        const auto n = static_cast<uint32_t>(size);
-        const uint32_t head[4] = {static_cast<uint32_t>(now.tv_sec), static_cast<uint32_t>(now.tv_usec), n, n};
+        const auto n = static_cast<uint32_t>(size), kept = static_cast<uint32_t>(std::min(size, snap_));
+        const uint32_t head[4] = {static_cast<uint32_t>(now.tv_sec), static_cast<uint32_t>(now.tv_usec), kept, n};
         std::fwrite(head, sizeof head, 1, file_);
-        std::fwrite(frame, size, 1, file_);
+        std::fwrite(frame, kept, 1, file_);
         ++frames_;
     }
     // One without frames goes anyway.
@@ -96,7 +97,7 @@ class Record {
   private:
     std::FILE* file_ = nullptr;
     std::string path_;
-    size_t frames_ = 0;
+    size_t frames_ = 0, snap_ = 0;
 };
 
 struct Wire {
@@ -135,13 +136,12 @@ struct Wire {
         char name[200], verdict[8];
         unsigned ppm = 0;
         unsigned long seed = 0;
-        const bool begins = std::sscanf(line.c_str(), "begin %199s %u %lu", name, &ppm, &seed) == 3;
-        if (begins || std::sscanf(line.c_str(), "lose %u %lu", &ppm, &seed) == 2) {
+        size_t snap = 0;
+        if (std::sscanf(line.c_str(), "begin %199s %u %lu %zu", name, &ppm, &seed, &snap) == 4) {
             loss_ppm = ppm;
             for (int d = 0; d < 2; ++d) random[d] = (seed * 2 + static_cast<unsigned>(d)) * 0x9E3779B97F4A7C15ull | 1;
-            if (!begins) return;
-            passed.open(directory + "/" + name + ".pcap");
-            lost.open(directory + "/" + name + ".lost.pcap");
+            passed.open(directory + "/" + name + ".pcap", snap);
+            lost.open(directory + "/" + name + ".lost.pcap", snap);
         } else if (std::sscanf(line.c_str(), "end %7s", verdict) == 1) {
             loss_ppm = 0;
             const bool keep = std::strcmp(verdict, "keep") == 0;

@@ -91,6 +91,11 @@ bool Channel::readable() const {
     return poll(&p, 1, 0) > 0;
 }
 
+bool Channel::gone() const {
+    char byte = 0;
+    return recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 void Channel::send_text(const std::string& text) {
     const auto n = static_cast<uint32_t>(text.size());
     send(&n, sizeof n);

@@ -27,6 +27,8 @@ class Channel {
     void receive(void* data, size_t size);
     // Whether something has arrived (or the peer is gone).
     [[nodiscard]] bool readable() const;
+    // Whether the other process has ended.
+    [[nodiscard]] bool gone() const;
 
     void send_text(const std::string& text);
     std::string receive_text();

@@ -22,7 +22,8 @@ using soak::Address;
 using soak::Common;
 using soak::Connection;
 
-constexpr double kLastCompletions = 60;  // seconds after the last message was posted
+constexpr unsigned kRecordedBytes = 128;  // of each packet: headers
+constexpr double kLastCompletions = 60;   // seconds after the last message was posted
 
 struct Figures {
     uint64_t posted = 0, received = 0, bytes = 0, postponed = 0;
@@ -79,6 +80,7 @@ class Soak {
             }
             if (!poll()) usleep(300);
             if (now >= end && all_idle()) break;
+            if (channel_.gone()) throw Failure("the other process is gone");
             if (now >= end + kLastCompletions) throw Failure("completions are missing");
         }
         figures.seconds = seconds() - start;
@@ -137,17 +139,18 @@ std::pair<Figures, Figures> play(Channel& channel, Device& device, uint32_t side
                                  WireControl* wire) {
     Soak s(channel, device, side, o.connections);
     s.connect();
-    if (wire != nullptr) wire->lose(o.loss_percent);
+    if (wire != nullptr) wire->begin("soak", o.loss_percent, kRecordedBytes);
     channel.barrier();
     try {
         s.run(o.seconds);
         s.finish();
     } catch (const Failure& e) {
         std::fprintf(stderr, "interop_peer: %s\n", e.what());
-        throw;
+        if (wire != nullptr) wire->end(true);
+        throw Failure("the soak failed");
     }
     // Loss ends before the queue pairs do: nobody waits for a lost acknowledgement of the other.
-    if (wire != nullptr) wire->lose(0);
+    if (wire != nullptr) wire->end(false);
     const Figures theirs = channel.exchange(s.figures);
     channel.barrier();
     return {s.figures, theirs};

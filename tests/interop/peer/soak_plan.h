@@ -9,10 +9,10 @@
 namespace interop::soak {
 
 constexpr uint32_t kMaxSize = 4096;
-constexpr uint32_t kReceives = 4;  // posted for each connection; again only when the last message was checked
+constexpr uint32_t kReceives = 8;  // posted for each connection; again only when the last message was checked
 // Where messages that take a receive are written, in turn. More than kReceives + kWindow: a slot is not written again
 // before it was checked, because what would lie between needs receives that are not posted.
-constexpr uint32_t kSlots = 8;
+constexpr uint32_t kSlots = 16;
 constexpr uint32_t kWindow = 4;  // messages of one connection and direction under way
 
 enum class Kind : uint8_t { Send, SendImm, WriteImm, Read, FetchAdd };

@@ -26,19 +26,16 @@ WireControl::~WireControl() {
     if (fd_ >= 0) close(fd_);
 }
 
-void WireControl::begin(const std::string& name, unsigned loss_percent) {
+void WireControl::begin(const std::string& name, unsigned loss_percent, unsigned recorded) {
     // The seed follows from the name: a case alone loses what it loses among others.
     unsigned seed = 5381;
     for (const char c : name) seed = seed * 33 + static_cast<unsigned char>(c);
-    tell("begin " + name + " " + std::to_string(loss_percent * 10000) + " " + std::to_string(seed));
+    tell("begin " + name + " " + std::to_string(loss_percent * 10000) + " " + std::to_string(seed) + " " +
+         std::to_string(recorded));
 }
 
 void WireControl::end(bool keep) {
     tell(keep ? "end keep" : "end drop");
-}
-
-void WireControl::lose(unsigned percent) {
-    tell("lose " + std::to_string(percent * 10000) + " 7");
 }
 
 void WireControl::tell(const std::string& line) {

@@ -13,10 +13,9 @@ class WireControl {
     ~WireControl();
     WireControl(const WireControl&) = delete;
 
-    void begin(const std::string& name, unsigned loss_percent);
+    // Records so many bytes of each packet.
+    void begin(const std::string& name, unsigned loss_percent, unsigned recorded = 65535);
     void end(bool keep);
-    // Loss without a record.
-    void lose(unsigned percent);
 
   private:
     void tell(const std::string& line);
