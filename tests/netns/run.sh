@@ -76,6 +76,36 @@ captures() {
     run_test "capture/all-agree" 60 frames compare "$by_rocemu" "$at_a" "$at_b"
 }
 
+# rping between the two machines, and rdma-core's own tests of librdmacm, which want a kernel interface with an address.
+listens_cm() {
+    [ "$("$rocemu" status --socket "$sock_a" --json | grep -c '"cm_listeners": [1-9]')" != 0 ]
+}
+rping_pair() {
+    local server rc out=$testlib_tmp/rping.out
+    on_a rping -s -a "$1" -C 10 -v >"$out" 2>&1 </dev/null &
+    server=$!
+    wait_until 20 listens_cm && on_b rping -c -a $ip_a -C 10 -v && wait $server
+    rc=$?
+    [ $rc = 0 ] || { echo "rping: exit code $rc; server:"; cat "$out"; }
+    return $rc
+}
+pyverbs_rdmacm() {
+    local from=/usr/share/doc/rdma-core/tests to=$testlib_tmp/pyverbs name selected=() out=$testlib_tmp/pyverbs.out
+    # The package belongs to Debian's own python3.
+    if ! [ -d "$from" ] || ! PYTHONPATH=/usr/lib/python3/dist-packages /usr/bin/python3 -c 'import pyverbs' 2>/dev/null; then
+        echo "rdma-core's tests or python3-pyverbs are not installed"
+        return 77
+    fi
+    mkdir -p "$to" && cp -r "$from" "$to" && find "$to" -name '*.gz' -exec gunzip -f {} + || return
+    for name in async_read async_write async_traffic async_reject_traffic async_traffic_external_qp sync_traffic; do
+        selected+=(-k "test_rdmacm.CMTestCase.test_rdmacm_$name")
+    done
+    (cd "$to" && PYTHONPATH=/usr/lib/python3/dist-packages on_a /usr/bin/python3 tests/run_tests.py --dev rocemu0 \
+        --gid "$(gid_of on_a $ip_a)" -v "${selected[@]}") >"$out" 2>&1
+    cat "$out"
+    [ "$(grep -c '\.\.\. ok$' "$out")" = 6 ]
+}
+
 net_up 1500 || exit 1
 run_here daemons-start daemons_up || finish_tests
 run_test devices 30 on_a ibv_devinfo -v -d rocemu0
@@ -84,6 +114,9 @@ for op in send write read; do
     perftests 1500 ib_${op}_bw "" "-a $big" "-q 8" "-b" "-D 5" "-s 8388608 $big" "-e" "-I 64 -s 64"
     perftests 1500 ib_${op}_lat "-a $big" "-s 8" "-D 5"
 done
+run_test rping 60 rping_pair $ip_a
+run_test rping-any-address 60 rping_pair 0.0.0.0
+run_test rdma-core-rdmacm-tests 180 pyverbs_rdmacm
 captures
 run_here daemons-end-cleanly daemons_down
 
