@@ -32,11 +32,11 @@ class HeldFrames {
     }
     [[nodiscard]] uint32_t room() const { return room_; }
     // Precondition: room() > 0.
-    void append(HeldList& list, const Frame& frame) {
+    void append(HeldList& list, const Frame& frame, uint64_t tag = HeldFrame::kNotYet) {
         HeldFrame* node = free_;
         free_ = node->next;
         --room_;
-        *node = {frame, HeldFrame::kNotYet, nullptr};
+        *node = {frame, tag, nullptr};
         (list.head == nullptr ? list.head : list.tail->next) = node;
         list.tail = node;
     }
@@ -49,6 +49,21 @@ class HeldFrames {
         free_ = node;
         ++room_;
         return frame;
+    }
+
+    // The first frame with this tag, wherever it is in the list. False: there is none.
+    bool take(HeldList& list, uint64_t tag, Frame& frame) {
+        HeldFrame* before = nullptr;
+        HeldFrame* node = list.head;
+        for (; node != nullptr && node->last_tag != tag; node = node->next) before = node;
+        if (node == nullptr) return false;
+        (before == nullptr ? list.head : before->next) = node->next;
+        if (list.tail == node) list.tail = before;
+        frame = node->frame;
+        node->next = free_;
+        free_ = node;
+        ++room_;
+        return true;
     }
 
   private:

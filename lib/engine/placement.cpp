@@ -90,6 +90,22 @@ void Placement::mark_write_ends(PlaceJob& job, const QpRecord& record, std::span
 }
 
 bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
+    bool any = place(record, frames, now);
+    // What was missing may have come, or room: those that waited for it, until none is left that may go on.
+    std::array<Frame, KeptFrames::kPerReplay> again;
+    std::array<Frame*, KeptFrames::kPerReplay> list;
+    while (record.kept.head != nullptr) {
+        const uint32_t n = kept_.replay(record, again, now);
+        if (n == 0) break;
+        for (uint32_t i = 0; i < n; ++i) list[i] = &again[i];
+        any |= place(record, {list.data(), n}, now);
+        for (uint32_t i = 0; i < n; ++i)
+            if (again[i].data != nullptr) record.device->cache.free({&again[i], 1});
+    }
+    return any;
+}
+
+bool Placement::place(QpRecord& record, std::span<Frame*> frames, Instant now) {
     bool any = false;
     bool more = true;  // in the core
     while (more) {
@@ -113,7 +129,7 @@ bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
     }
     record.held_unpolled = more;
     if (record.jobs_head == nullptr && !more) {
-        forget(record);  // nothing is out: nobody reads from frames any more, and the caller frees its own
+        release_held(record);  // nothing is out: nobody reads from frames any more, and the caller frees its own
         return any;
     }
     for (Frame* frame : frames) {
@@ -250,6 +266,11 @@ QpRecord& Placement::handle_result(const payload::Result& result, Instant now) {
 }
 
 void Placement::forget(QpRecord& record) {
+    release_held(record);
+    kept_.forget(record);
+}
+
+void Placement::release_held(QpRecord& record) {
     record.held_unpolled = false;
     while (record.held.head != nullptr) {
         Frame frame = held_.pop(record.held);

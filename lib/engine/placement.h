@@ -19,6 +19,7 @@
 
 #include "base/time.h"
 #include "engine/held_frames.h"
+#include "engine/kept_frames.h"
 #include "payload/mover.h"
 #include "transport/io.h"
 
@@ -56,18 +57,22 @@ class Placement {
     // May a packet with payload be handed to the core? No: it must be dropped, its placement could not be kept.
     [[nodiscard]] bool admits(const QpRecord& record) const;
 
-    // Takes and executes what the QP wants done. `frames`: those of this burst that carry payload for it, in order; of
-    // the ones that are needed longer the ownership passes here, and they get data = nullptr.
+    // Hands in kept packets whose turn has come, and takes and executes what the QP wants done. `frames`: those of this
+    // burst that carry payload for it, in order; of the ones that are needed longer the ownership passes here, and they
+    // get data = nullptr.
     // True if anything was done.
     bool run(QpRecord& record, std::span<Frame*> frames, Instant now);
     // Requests may wait in the core because too many jobs were out: run() must be called again.
     [[nodiscard]] static bool owes(const QpRecord& record);
-    // The QP goes away and none of its jobs is out: its frames go back.
+    [[nodiscard]] KeptFrames& kept() { return kept_; }
+    // The QP is reset or goes away and none of its jobs is out: its frames go back.
     void forget(QpRecord& record);
     // Returns the QP it belongs to.
     QpRecord& handle_result(const payload::Result& result, Instant now);
 
   private:
+    bool place(QpRecord& record, std::span<Frame*> frames, Instant now);
+    void release_held(QpRecord& record);
     PlaceJob* take(const QpRecord& record);
     void release(PlaceJob* job);
     // Executes until the end or until a copy is out.
@@ -79,6 +84,7 @@ class Placement {
 
     payload::PayloadMover& mover_;
     HeldFrames held_{kHeldFrames};
+    KeptFrames kept_;
     std::vector<std::unique_ptr<PlaceJob>> jobs_;
     PlaceJob* free_ = nullptr;
     uint32_t free_count_ = 0;

@@ -89,6 +89,7 @@ struct QpRecord {
     PlaceJob* jobs_tail = nullptr;
     uint32_t jobs = 0;
     HeldList held;               // frames that placements read from
+    HeldList kept;               // frames that came too early
     bool held_unpolled = false;  // requests may wait in the core
     uint64_t polled_tag = 0;     // newest request taken from the core
 

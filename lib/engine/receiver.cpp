@@ -112,7 +112,7 @@ void Receiver::touch(QpRecord& record, uint32_t frame, bool payload) {
 }
 
 void Receiver::handle(Device& device, uint32_t i, Instant now) {
-    const Frame& frame = frames_[i];
+    Frame& frame = frames_[i];
     const std::span<const std::byte> bytes{frame.data, frame.length};
     const wire::ParseResult parsed = wire::parse_frame(bytes, view_);
     if (parsed.kind == wire::ParseResult::Kind::NotRoce) {
@@ -137,11 +137,25 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
     device.counters.add(Counter::rx_packets);
     device.counters.add(Counter::rx_bytes, frame.length);
     device.seen(frame, DropReason::None);
-    touch(*record, i, payload);
-    if (view_.op->transport == wire::Transport::Cnp) return record->qp.handle_cnp(now);
+    if (view_.op->transport == wire::Transport::Cnp) {
+        touch(*record, i, false);
+        return record->qp.handle_cnp(now);
+    }
     // A broken receive queue reads as an empty one; the scheduler ends the QP at its next turn.
     if (view_.op->consumes_receive()) top_up_if_low(*record);
-    record->qp.handle_packet(view_, now);
+    const bool kept = record->qp.handle_packet(view_, now, placement_.kept().room_for(*record));
+    if (kept) placement_.kept().keep(*record, view_, frame);
+    touch(*record, i, payload && !kept);
+    // What follows in this burst must not meet a gap that is closed.
+    if (record->kept.head != nullptr && record->qp.kept_ready()) place(*record, now);
+}
+
+void Receiver::place(QpRecord& record, Instant now) {
+    std::array<Frame*, kBurst> of_qp;
+    uint32_t count = 0;
+    for (uint32_t f = record.burst_first; f != kBurst; f = next_of_qp_[f]) of_qp[count++] = &frames_[f];
+    record.burst_first = record.burst_last = kBurst;
+    placement_.run(record, {of_qp.data(), count}, now);
 }
 
 void Receiver::handle_mad(Device& device, const Frame& frame) {
@@ -165,14 +179,11 @@ bool Receiver::run(Device& device, Instant now) {
         if (i + 4 < n) prefetch(frames_[i + 4]);
         handle(device, i, now);
     }
-    std::array<Frame*, kBurst> of_qp;
     while (touched_ != nullptr) {
         QpRecord& record = *touched_;
         touched_ = record.next_touched;
         record.touched = false;
-        uint32_t count = 0;
-        for (uint32_t f = record.burst_first; f != kBurst; f = next_of_qp_[f]) of_qp[count++] = &frames_[f];
-        placement_.run(record, {of_qp.data(), count}, now);
+        place(record, now);
         scheduler_.activate(record);
     }
     // The rest is done with: those whose placement is still out were taken.

@@ -31,6 +31,8 @@ class Receiver {
     void drop(Device& device, const Frame& frame, wire::DropReason reason);
     // Who it is for, or nullptr and the reason.
     QpRecord* find_qp(const Device& device, const wire::PacketView& packet, wire::DropReason& reason) const;
+    // Places what came for the QP so far, and what waited for it.
+    void place(QpRecord& record, Instant now);
     void touch(QpRecord& record, uint32_t frame, bool payload);
 
     const QpnTable& qps_;

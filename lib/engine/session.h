@@ -22,7 +22,7 @@ struct Session {
     uint32_t qps = 0, cqs = 0;
     bool wake_owed = false;  // CQEs were written in this turn
     // Payload access under way: quotas, so that a process that does not answer holds up itself only.
-    uint32_t place_jobs = 0, frames_held = 0, gathers = 0;
+    uint32_t place_jobs = 0, frames_held = 0, frames_kept = 0, gathers = 0;
     // Scheduler: QPs of this process that have something to do; sessions take turns.
     QpRecord* active_head = nullptr;
     QpRecord* active_tail = nullptr;

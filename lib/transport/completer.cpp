@@ -8,7 +8,13 @@
 
 namespace rocemu::transport {
 
-void Completer::handle(const wire::PacketView& packet, Instant now) {
+void Completer::reset() {
+    kept_.clear();
+    nak_due_ = kNever;
+    gap_psn_ = 0;
+}
+
+bool Completer::handle(const wire::PacketView& packet, Instant now, bool may_keep) {
     const uint64_t ahead = (packet.bth.psn - q_.una) & Psn::kMask;
     const bool ack = packet.op->operation == wire::Operation::Acknowledge;
     if (ahead >= q_.high - q_.una) {
@@ -17,29 +23,66 @@ void Completer::handle(const wire::PacketView& packet, Instant now) {
             ctx_.count(Counter::unexpected_response);
         else if (!ack)
             ctx_.count(Counter::duplicate_response);
-        return;
+        return false;
     }
     const uint64_t psn = q_.una + ahead;
-    if (ack) return on_acknowledge(psn, packet.aeth(), now);
-    // Dropped here it is lost like any packet; placements that end make room.
-    if (!ctx_.dma.has_room()) return ctx_.count(Counter::unexpected_response);
-    if (!reach(psn, psn, true, now)) return;
+    if (ack) {
+        on_acknowledge(psn, packet.aeth(), now);
+        return false;
+    }
+    const uint32_t distance = may_keep ? ctx_.config.reorder_packets : 0;
+    if (!ctx_.dma.has_room()) {
+        // Dropped here it would be lost like any packet; placements that end make room.
+        if (may_keep && kept_.keep(q_.una, psn, distance)) return true;
+        ctx_.count(Counter::unexpected_response);
+        return false;
+    }
+    if (!reach(psn, now)) {
+        const bool kept = may_keep && kept_.keep(q_.una, psn, distance);
+        gap(psn, true, kept || kept_.contains(psn), now);
+        return kept;
+    }
     if (packet.op->operation == wire::Operation::ReadResponse)
         on_read_response(psn, packet, now);
     else
         on_atomic_result(packet, now);
+    return false;
 }
 
 // Acknowledges everything below `target`; false if READ or atomic data is missing before it: an implied NAK.
-bool Completer::reach(uint64_t psn, uint64_t target, bool data, Instant now) {
+bool Completer::reach(uint64_t target, Instant now) {
     const uint64_t before = q_.una;
     const bool reached = q_.acknowledge(target);
     if (q_.una != before) progress(now);
-    if (!reached) implied_nak(psn, data, now);
     return reached;
 }
 
+// Data is missing before the response at `psn`. Patient: it may still come.
+void Completer::gap(uint64_t psn, bool data, bool patient, Instant now) {
+    if (!patient) {
+        nak_due_ = kNever;
+        gap_psn_ = 0;
+        return implied_nak(psn, data, now);
+    }
+    gap_data_ = gap_psn_ == 0 ? data : gap_data_ || data;
+    gap_psn_ = std::max(gap_psn_, psn);
+    if (nak_due_ == kNever) nak_due_ = now + ctx_.config.reorder_time;
+}
+
+void Completer::handle_timeout(Instant now) {
+    if (now < nak_due_ || !ctx_.can_request()) return;
+    // It is here, and waits for room.
+    if (kept_.contains(q_.una)) {
+        nak_due_ = now + ctx_.config.reorder_time;
+        return;
+    }
+    gap(gap_psn_, gap_data_, false, now);
+}
+
 void Completer::progress(Instant now) {
+    // Another gap may follow: it gets its own time.
+    if (gap_psn_ <= q_.una) gap_psn_ = 0;
+    nak_due_ = gap_psn_ != 0 ? now + ctx_.config.reorder_time : kNever;
     retry_.progress(now, q_.una, q_.outstanding());
     if (retry_.prober().tail_is_lost() && q_.outstanding()) q_.rewind();
 }
@@ -48,17 +91,20 @@ void Completer::on_acknowledge(uint64_t psn, wire::Aeth aeth, Instant now) {
     switch (aeth.kind()) {
         case wire::AethKind::Ack:
             q_.credits.on_ack(aeth);
-            (void)reach(psn, psn + 1, false, now);
+            if (!reach(psn + 1, now)) gap(psn, false, ctx_.config.reorder_packets != 0, now);
             return;
         case wire::AethKind::RnrNak:
             ctx_.count(Counter::rnr_nak_retry_err);
-            if (reach(psn, psn, false, now))
+            if (!reach(psn, now))
+                implied_nak(psn, false, now);
+            else
                 act(retry_.on_rnr_nak(now, aeth.rnr_timer_code()), Counter::req_rnr_retries_exceeded,
                     WcStatus::RnrRetryExcErr);
             return;
         case wire::AethKind::Nak:
             if (aeth.nak_code() == wire::NakCode::PsnSequenceError) ctx_.count(Counter::packet_seq_err);
-            if (reach(psn, psn, false, now)) on_nak(aeth.nak_code(), now);
+            if (!reach(psn, now)) return implied_nak(psn, false, now);
+            on_nak(aeth.nak_code(), now);
             return;
         case wire::AethKind::Reserved:
             // IBTA 9.7.5.1.2: reserved syndromes are dropped.

@@ -3,6 +3,7 @@
 // qp_state_table, requester, completer, retry, responder, completions.
 #include "transport/qp.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "transport/completer.h"
@@ -45,6 +46,7 @@ void Qp::Impl::reset() {
     send_queue.clear();
     receive_queue.clear();
     retry.stop();
+    completer.reset();
     responder.reset();
 }
 
@@ -64,7 +66,8 @@ void Qp::Impl::changed_state(QpState from) {
 // IBTA 10.3.1.5: drained when everything begun has completed; told once, if asked for.
 void Qp::Impl::check_drained() {
     if (ctx.state() != QpState::Sqd || !ctx.attr.sq_draining) return;
-    if (send_queue.una_seq != send_queue.started_seq || ctx.dma.placed(DmaOwner::Completer) < send_queue.data_mark) return;
+    if (send_queue.una_seq != send_queue.started_seq || ctx.dma.placed(DmaOwner::Completer) < send_queue.data_mark)
+        return;
     ctx.attr.sq_draining = 0;
     if (ctx.attr.en_sqd_async_notify) ctx.raise(AsyncEvent::SqDrained);
 }
@@ -109,21 +112,26 @@ void Qp::set_receives_waiting(uint32_t count) {
     impl_->receive_queue.waiting = count;
 }
 
-void Qp::handle_packet(const wire::PacketView& packet, Instant now) {
+bool Qp::handle_packet(const wire::PacketView& packet, Instant now, bool may_keep) {
     QpContext& ctx = impl_->ctx;
     const bool response = packet.op->is_response();
     // IBTA 9.6.1.2.1: the opcode must be one of the QP's transport. In RESET, INIT and ERR packets are dropped
     // silently.
-    if (packet.op->transport != wire::Transport::Rc || !(response ? ctx.can_request() : ctx.can_respond()))
-        return ctx.count(Counter::rx_dropped_in_state);
+    if (packet.op->transport != wire::Transport::Rc || !(response ? ctx.can_request() : ctx.can_respond())) {
+        ctx.count(Counter::rx_dropped_in_state);
+        return false;
+    }
     if (ctx.state() == QpState::Rtr) ctx.communication_established();
+    may_keep = may_keep && ctx.config.reorder_packets != 0;
+    bool kept;
     if (response) {
-        impl_->completer.handle(packet, now);
+        kept = impl_->completer.handle(packet, now, may_keep);
     } else {
         ctx.responses_expected = impl_->send_queue.responses_expected(ctx.dma.half());
-        impl_->responder.handle(packet);
+        kept = impl_->responder.handle(packet, now, may_keep);
     }
     impl_->check_drained();
+    return kept;
 }
 
 void Qp::handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, Instant) {
@@ -149,6 +157,8 @@ void Qp::handle_gather_failed(uint64_t gather_tag, Instant) {
 }
 
 void Qp::handle_timeout(Instant now) {
+    impl_->completer.handle_timeout(now);
+    impl_->responder.handle_timeout(now);
     impl_->requester.handle_timeout(now);
 }
 
@@ -181,8 +191,19 @@ std::optional<AsyncEvent> Qp::poll_event() {
     return static_cast<AsyncEvent>(bit);
 }
 
+std::optional<KeptPacket> Qp::poll_kept() {
+    if (impl_->responder.kept_ready()) return KeptPacket{psn_of(impl_->responder.take_kept()), false};
+    if (impl_->completer.kept_ready()) return KeptPacket{psn_of(impl_->completer.take_kept()), true};
+    return std::nullopt;
+}
+
+bool Qp::kept_ready() const {
+    return impl_->responder.kept_ready() || impl_->completer.kept_ready();
+}
+
 Instant Qp::next_deadline() const {
-    return impl_->requester.next_deadline();
+    return std::min(
+        {impl_->requester.next_deadline(), impl_->completer.next_deadline(), impl_->responder.next_deadline()});
 }
 
 const QpConfig& Qp::config() const {

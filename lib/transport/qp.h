@@ -9,6 +9,7 @@
 //  - DMA requests are executed in the order of their tags; results may come later, in the same order.
 //  - Packets of poll_transmit leave in order. If a gather fails, that packet and all later ones of the same call are
 //    not sent and handle_gather_failed(tag) is called once with the first tag.
+//  - After handle_packet and handle_dma: poll_kept until empty, handing in each packet it names.
 //  - Receive WQEs are offered before each request packet: post_recv while recv_room() > 0 and the RQ has some.
 #pragma once
 
@@ -41,14 +42,23 @@ struct QpConfig {
     uint32_t max_dest_rd_atomic = 128;  // largest responder depth modify may set
     uint32_t max_rd_atomic = 128;
     uint32_t dma_window = 256;  // received packets whose placement may be under way
-    uint8_t max_path_mtu = 5;   // largest path_mtu modify accepts: active_mtu of the port (enum ibv_mtu)
-    bool has_srq = false;       // receives come from an SRQ: credits are not advertised, LAST_WQE is raised
+    // Packets that overtake others are kept up to this distance and time (kept_packets.h); 0: strict.
+    uint32_t reorder_packets = 0;  // at most 63
+    Duration reorder_time = 50 * kMicrosecond;
+    uint8_t max_path_mtu = 5;  // largest path_mtu modify accepts: active_mtu of the port (enum ibv_mtu)
+    bool has_srq = false;      // receives come from an SRQ: credits are not advertised, LAST_WQE is raised
 };
 
 // What a shard lends to all its QPs. Outlives them.
 struct Environment {
     const memory::KeyTable& keys;
     stats::CounterBlock& counters;
+};
+
+// Names a packet of this QP that the caller keeps.
+struct KeptPacket {
+    Psn psn;
+    bool response;
 };
 
 class Qp {
@@ -74,7 +84,9 @@ class Qp {
     // --- inputs ---------------------------------------------------------------------------------------------------
     // A packet for this QPN that passed parsing, ICRC and address checks. Payload pointers stay valid until the DMA
     // requests it causes have been reported.
-    void handle_packet(const wire::PacketView& packet, Instant now);
+    // True (only if `may_keep`): the packet came too early. The caller keeps it, bytes and all, until poll_kept() names
+    // it; then it is handed in again, with may_keep = false.
+    bool handle_packet(const wire::PacketView& packet, Instant now, bool may_keep = false);
     void handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, Instant now);
     void handle_gather_failed(uint64_t gather_tag, Instant now);
     void handle_timeout(Instant now);
@@ -87,6 +99,9 @@ class Qp {
     bool poll_transmit(Instant now, uint32_t budget_bytes, TxBatch& batch);
     bool poll_completions(CompletionBatch& batch);
     std::optional<AsyncEvent> poll_event();
+    // The next kept packet whose turn has come, or that is not needed any more. A reset forgets all that are kept.
+    std::optional<KeptPacket> poll_kept();
+    [[nodiscard]] bool kept_ready() const;  // poll_kept has one
     // When handle_timeout or poll_transmit must be called next; kNever if nothing is scheduled.
     [[nodiscard]] Instant next_deadline() const;
 

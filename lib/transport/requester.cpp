@@ -51,7 +51,9 @@ bool Requester::start_wqe(SendEntry& e) {
     // IBTA 10.3.1.5: SQD finishes what was begun and begins nothing.
     if (ctx_.state() != QpState::Rts || !window_open()) return false;
     // IBTA 10.8.3.3: a fence waits for the data of all READs and atomics before it.
-    if ((e.wqe.flags & send_flags::kFence) && (q_.una < q_.data_end || ctx_.dma.placed(DmaOwner::Completer) < q_.data_mark)) return false;
+    if ((e.wqe.flags & send_flags::kFence) &&
+        (q_.una < q_.data_end || ctx_.dma.placed(DmaOwner::Completer) < q_.data_mark))
+        return false;
     if (const WcStatus wrong = check_wqe(e); wrong != WcStatus::Success) {
         e.local_error = wrong;
         settle_local_error();

@@ -16,6 +16,8 @@ void Responder::reset() {
     halted_ = placement_failed_ = false;
     message_ = Message::None;
     gap_ = Gap::None;
+    nak_due_ = kNever;
+    kept_.clear();
     msn_ = 0;
     expected_ = 0;
 }
@@ -26,15 +28,27 @@ void Responder::start() {
     acks_.reset(expected_);
 }
 
-void Responder::handle(const wire::PacketView& packet) {
-    if (halted_) return ctx_.count(Counter::rx_dropped_in_state);
-    Request r(packet);
+bool Responder::handle(const wire::PacketView& packet, Instant now, bool may_keep) {
+    if (halted_) {
+        ctx_.count(Counter::rx_dropped_in_state);
+        return false;
+    }
+    Request r(packet, now, may_keep);
     if (!check_psn(r) || !check_opcode_sequence(r) || !check_opcode(r) || !check_resources(r) || !check_length(r) ||
         !check_key(r))
-        return;
+        return r.kept;
     execute(r);
     reply(r);
     complete(r);
+    // Behind this one may be another gap: it gets its own time.
+    nak_due_ = kept_.any() ? now + ctx_.config.reorder_time : kNever;
+    if (kept_.any()) gap_trigger_ = gap_newest_ = kept_.lowest();
+    return false;
+}
+
+void Responder::handle_timeout(Instant now) {
+    if (now < nak_due_ || !ctx_.can_respond() || halted_) return;
+    sequence_nak();
 }
 
 // IBTA 9.7.4.1.1, figure of the PSN regions: expected, duplicate (the 2^23 before it), else invalid.
@@ -46,7 +60,7 @@ bool Responder::check_psn(Request& r) {
         return false;
     }
     if (distance > 0) {
-        out_of_sequence(r.psn);
+        out_of_sequence(r);
         return false;
     }
     gap_ = Gap::None;
@@ -58,19 +72,30 @@ bool Responder::check_psn(Request& r) {
 // IBTA 9.7.5.1.3: one NAK for a gap; what follows is dropped silently until the expected packet comes. When the
 // peer has visibly gone back (numbers start over) and the expected packet is still missing, its repetition was lost:
 // a second NAK saves the peer its timer.
-void Responder::out_of_sequence(uint64_t psn) {
+void Responder::out_of_sequence(Request& r) {
     ctx_.count(Counter::out_of_sequence);
-    constexpr uint64_t kReorderSlack = 16;
+    const uint64_t slack = std::max(16u, ctx_.config.reorder_packets);
+    const uint64_t psn = r.psn;
+    if (gap_ != Gap::Rnr) r.kept = r.may_keep && kept_.keep(expected_, psn, ctx_.config.reorder_packets);
     if (gap_ != Gap::None) {
         if (gap_trigger_ == 0)
             gap_trigger_ = gap_newest_ = psn;  // first one behind an RNR NAK
-        else if (psn <= gap_trigger_ || psn + kReorderSlack < gap_newest_)
+        else if (psn <= gap_trigger_ || psn + slack < gap_newest_)
             gap_ = Gap::None;
         gap_newest_ = std::max(gap_newest_, psn);
         if (gap_ != Gap::None) return;
     }
+    // Not asked for yet. What was overtaken may still come, as long as all that overtook it can be kept.
+    const bool waits = nak_due_ != kNever;
+    gap_trigger_ = waits ? std::min(gap_trigger_, psn) : psn;
+    gap_newest_ = waits ? std::max(gap_newest_, psn) : psn;
+    if (!r.kept && !kept_.contains(psn)) return sequence_nak();
+    if (!waits) nak_due_ = r.now + ctx_.config.reorder_time;
+}
+
+void Responder::sequence_nak() {
     gap_ = Gap::Sequence;
-    gap_trigger_ = gap_newest_ = psn;
+    nak_due_ = kNever;
     ask_again(wire::Aeth::nak(0, NakCode::PsnSequenceError).syndrome);
 }
 
@@ -135,6 +160,7 @@ bool Responder::take_receive(Request& r) {
     if (!rq_.has_free()) {
         ctx_.count(Counter::out_of_buffer);
         gap_ = Gap::Rnr;
+        nak_due_ = kNever;
         gap_trigger_ = gap_newest_ = 0;
         ask_again(wire::Aeth::rnr_nak(0, ctx_.attr.min_rnr_timer).syndrome);
         return false;

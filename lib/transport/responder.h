@@ -15,6 +15,7 @@
 #include <array>
 
 #include "transport/ack_policy.h"
+#include "transport/kept_packets.h"
 #include "transport/qp_context.h"
 #include "transport/receive_queue.h"
 #include "transport/responder_resources.h"
@@ -24,11 +25,14 @@ namespace rocemu::transport {
 
 // One request packet on its way through the chain.
 struct Request {
-    explicit Request(const wire::PacketView& p) : packet(p), op(*p.op) {}
+    Request(const wire::PacketView& p, Instant n, bool keep) : packet(p), op(*p.op), now(n), may_keep(keep) {}
 
     const wire::PacketView& packet;
     const wire::OpcodeInfo& op;
-    uint64_t psn = 0;  // extended
+    const Instant now;
+    const bool may_keep;
+    bool kept = false;  // it came too early
+    uint64_t psn = 0;   // extended
     // Found by the checks, used by execute.
     bool receive_taken = false;
     uint64_t receive = 0;  // receive WQE this packet fills or completes, if taken
@@ -44,8 +48,16 @@ class Responder {
 
     void start();  // entering RTR: expects attr.rq_psn
     void reset();
-    // Precondition: the QP's state accepts requests.
-    void handle(const wire::PacketView& packet);
+    // Precondition: the QP's state accepts requests. True: the packet came too early and is kept.
+    bool handle(const wire::PacketView& packet, Instant now, bool may_keep);
+    // A gap has been open long enough.
+    void handle_timeout(Instant now);
+    [[nodiscard]] Instant next_deadline() const { return ctx_.can_respond() && !halted_ ? nak_due_ : kNever; }
+    // A kept packet may come back: it is the next one, behind, or of no use any more.
+    [[nodiscard]] bool kept_ready() const {
+        return kept_.any() && (kept_.lowest() <= expected_ || gap_ == Gap::Rnr || halted_ || !ctx_.can_respond());
+    }
+    uint64_t take_kept() { return kept_.take_lowest(); }
     // A placement or atomic of a request has ended.
     void executed(const DmaOp& op, DmaStatus status, uint64_t original);
     // What was placed last may be acknowledged up to here (noted on the last operation, whoever owned it).
@@ -86,7 +98,8 @@ class Responder {
     void reply(const Request& r);
     void complete(const Request& r);
 
-    void out_of_sequence(uint64_t psn);
+    void out_of_sequence(Request& r);
+    void sequence_nak();
     void duplicate(const Request& r);
     void duplicate_message(uint64_t psn);
     void duplicate_read(const Request& r);
@@ -133,10 +146,13 @@ class Responder {
     uint32_t write_rkey_ = 0;
     uint32_t write_left_ = 0;  // bytes
     uint32_t write_total_ = 0;
-    // A gap before the packets that arrive, already NAKed.
+    // A gap before the packets that arrive, already NAKed ...
     Gap gap_ = Gap::None;
     uint64_t gap_trigger_ = 0;  // the packet that showed it
     uint64_t gap_newest_ = 0;
+    // ... or to be NAKed, if what is missing does not come in time.
+    Instant nak_due_ = kNever;
+    KeptPackets kept_;
 };
 
 }  // namespace rocemu::transport

@@ -16,6 +16,8 @@ transport::QpConfig config_of(const Settings& s, uint32_t who) {
     c.recv_window_wqes = s.recv_wqes;
     c.window_packets = s.window_packets;
     c.dma_window = s.dma_window;
+    c.reorder_packets = s.reorder;
+    c.reorder_time = 10 * kMicrosecond;
     return c;
 }
 

@@ -34,7 +34,7 @@ void settings_fields(P& p, F f) {
     f("dma_window", p.dma_window), f("rd_atomic", p.rd_atomic), f("retry_cnt", p.retry_cnt);
     f("rnr_retry", p.rnr_retry), f("rnr_timer", p.rnr_timer), f("timeout", p.timeout), f("slow", p.slow);
     f("turn_bytes", p.turn_bytes), f("sq_sig_all", p.sq_sig_all), f("ref_window", p.ref_window);
-    f("ref_read_whole", p.ref_read_whole), f("ref_ack_all", p.ref_ack_all);
+    f("ref_read_whole", p.ref_read_whole), f("ref_ack_all", p.ref_ack_all), f("reorder", p.reorder);
 }
 
 // Assigns "name=value ..." to the fields that `visit` shows.
@@ -122,6 +122,7 @@ Settings make_settings(Random& r) {
     s.ref_window = one_of<uint32_t>(r, {1, 2, 4, 20});
     s.ref_read_whole = r.chance(0.5);
     s.ref_ack_all = r.chance(0.3);
+    s.reorder = one_of<uint32_t>(r, {0, 0, 3, 32});
     return s;
 }
 

@@ -73,6 +73,7 @@ struct Settings {
     uint32_t slow = 0;  // ns: the longest placement
     uint32_t turn_bytes = 65536;
     uint32_t sq_sig_all = 0;
+    uint32_t reorder = 0;  // packets that come early and are kept
     // The reference requester's way.
     uint32_t ref_window = 4;      // packets
     uint32_t ref_read_whole = 0;  // asks for a whole READ again instead of the rest
@@ -141,10 +142,10 @@ Schedule shrink(Schedule s, Fails fails, int budget = 2000) {
         attempt(std::move(c));
     };
     const Settings plain;
-    for (auto m :
-         {&Settings::slow, &Settings::window_packets, &Settings::send_wqes, &Settings::recv_wqes, &Settings::dma_window,
-          &Settings::rd_atomic, &Settings::turn_bytes, &Settings::retry_cnt, &Settings::rnr_retry, &Settings::mtu,
-          &Settings::psn_a, &Settings::psn_b, &Settings::ref_window, &Settings::ref_read_whole, &Settings::ref_ack_all})
+    for (auto m : {&Settings::slow, &Settings::window_packets, &Settings::send_wqes, &Settings::recv_wqes,
+                   &Settings::dma_window, &Settings::rd_atomic, &Settings::turn_bytes, &Settings::retry_cnt,
+                   &Settings::rnr_retry, &Settings::mtu, &Settings::psn_a, &Settings::psn_b, &Settings::reorder,
+                   &Settings::ref_window, &Settings::ref_read_whole, &Settings::ref_ack_all})
         setting(m, plain.*m);
     return s;
 }

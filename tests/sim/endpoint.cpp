@@ -104,6 +104,7 @@ void Endpoint::receive(std::vector<Sge> sges) {
 }
 
 void Endpoint::forget() {
+    kept_.clear();
     send_backlog_.clear();
     receive_backlog_.clear();
     sends.clear();
@@ -139,8 +140,28 @@ void Endpoint::deliver(const FrameBytes& frame, Instant now) {
         return;
     }
     offer_receives();
-    qp.handle_packet(view, now);
-    run_dma(now, frame);
+    if (qp.handle_packet(view, now, kept_.size() < keeps))
+        kept_[{view.op->is_response(), view.bth.psn}] = frame;
+    else
+        run_dma(now, frame);
+    replay_kept(now);
+}
+
+void Endpoint::replay_kept(Instant now) {
+    while (const auto next = qp.poll_kept()) {
+        const auto it = kept_.find({next->response, next->psn.value()});
+        if (it == kept_.end()) {
+            violations.emplace_back("asks for a packet that was not kept");
+            return;
+        }
+        const FrameBytes frame = it->second;
+        kept_.erase(it);
+        wire::PacketView view;
+        (void)wire::parse_frame(*frame, view);
+        offer_receives();
+        if (qp.handle_packet(view, now)) violations.emplace_back("keeps a packet against our will");
+        run_dma(now, frame);
+    }
 }
 
 void Endpoint::run_dma(Instant now, const FrameBytes& frame) {
@@ -222,6 +243,7 @@ void Endpoint::pump(Instant now, Link& out) {
     while (more) {
         offer(now);
         run_dma(now, nullptr);
+        replay_kept(now);
         more = transmit(now, out);
         const uint64_t before = sends_done + receives_done;
         complete();

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,9 @@ class Endpoint {
     std::vector<std::string> violations;
     // At most this many packets and bytes a turn, to exercise resuming.
     uint32_t turn_bytes = 64 * 1024;
+    // How many packets the NIC keeps for the QP, if the QP wants it.
+    size_t keeps = 64;
+    [[nodiscard]] size_t kept() const { return kept_.size(); }
     uint64_t count(stats::Counter c) const { return counters.get(c); }
     uint64_t posted_sends() const { return next_send_; }
     uint64_t posted_receives() const { return next_receive_; }
@@ -82,10 +86,12 @@ class Endpoint {
     void offer(Instant now);
     void offer_receives();
     void run_dma(Instant now, const FrameBytes& frame);
+    void replay_kept(Instant now);
     bool transmit(Instant now, Link& out);
     void complete();
     FrameBytes build(const transport::TxPacket& p, const transport::TxBatch& batch);
 
+    std::map<std::pair<bool, uint32_t>, FrameBytes> kept_;  // by direction and PSN
     std::deque<PostedSend> send_backlog_;
     std::deque<PostedReceive> receive_backlog_;
     uint64_t next_send_ = 0, next_receive_ = 0;

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -173,7 +174,7 @@ class EngineWorld {
             engine::DeviceSetup d;
             d.id = i;
             d.name = "nic" + std::to_string(i);
-            d.port = &fabric.port(nic, 0);
+            d.port = wrap_port ? &wrap_port(fabric.port(nic, 0)) : &fabric.port(nic, 0);
             d.pool = &pool;
             shard.add_device(d);
             const engine::LocalAddress address{gid_of(i), true};
@@ -227,6 +228,8 @@ class EngineWorld {
         setup.config.qpn = q.qpn;
         setup.config.caps = caps;
         setup.config.pd = s.id;
+        setup.config.reorder_packets = reorder_packets;
+        setup.config.reorder_time = 150 * kMicrosecond;  // the fabric holds a frame back for 100 at most
         setup.device = device;
         setup.session = s.id;
         setup.slot = q.slot_number;
@@ -315,6 +318,8 @@ class EngineWorld {
 
     Instant now{kSecond};
     bool agents_run = true;
+    uint32_t reorder_packets = 0;                           // of QPs made from now on
+    std::function<engine::Port&(engine::Port&)> wrap_port;  // of NICs made from now on; outlives the world
     uint32_t next_key = 0x1200;
     // Memory that the shard looks at lives longer than the shard.
     std::deque<AppSession> sessions;

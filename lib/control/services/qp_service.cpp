@@ -62,6 +62,8 @@ engine::QpSetup setup_of(const Session& session, const QpObject& qp, uint32_t qp
     s.config.recv_window_wqes = std::min(s.config.recv_window_wqes, sizes.caps.max_recv_wr);
     s.config.max_dest_rd_atomic = s.config.max_rd_atomic = static_cast<uint32_t>(limits.max_rd_atomic);
     s.config.window_packets = static_cast<uint32_t>(limits.window_packets);
+    s.config.reorder_packets = static_cast<uint32_t>(limits.reorder_packets);
+    s.config.reorder_time = limits.reorder_us * kMicrosecond;
     s.device = qp.device;
     s.session = session.id;
     s.slot = qp.slot;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See kept_frames.h.
+#include "engine/kept_frames.h"
+
+#include "engine/qp_record.h"
+#include "engine/rq_reader.h"
+#include "wire/parse.h"
+
+namespace rocemu::engine {
+
+namespace {
+uint64_t key_of(Psn psn, bool response) {
+    return uint64_t{response} << 32 | psn.value();
+}
+}  // namespace
+
+bool KeptFrames::room_for(const QpRecord& record) const {
+    return frames_.room() != 0 && record.session->frames_kept < kPerSession;
+}
+
+void KeptFrames::keep(QpRecord& record, const wire::PacketView& packet, Frame& frame) {
+    frames_.append(record.kept, frame, key_of(Psn(packet.bth.psn), packet.op->is_response()));
+    ++record.session->frames_kept;
+    frame.data = nullptr;
+}
+
+uint32_t KeptFrames::replay(QpRecord& record, std::span<Frame, kPerReplay> out, Instant now) {
+    uint32_t count = 0;
+    while (record.kept.head != nullptr && count < kPerReplay) {
+        const auto next = record.qp.poll_kept();
+        if (!next) break;
+        Frame frame;
+        if (!frames_.take(record.kept, key_of(next->psn, next->response), frame)) continue;
+        --record.session->frames_kept;
+        // It passed all checks when it came.
+        const bool good = wire::parse_frame({frame.data, frame.length}, view_).ok();
+        if (good && view_.op->consumes_receive()) top_up_if_low(record);
+        if (good) record.qp.handle_packet(view_, now);
+        if (good && !view_.payload.empty())
+            out[count++] = frame;
+        else
+            record.device->cache.free({&frame, 1});
+    }
+    return count;
+}
+
+void KeptFrames::forget(QpRecord& record) {
+    while (record.kept.head != nullptr) {
+        Frame frame = frames_.pop(record.kept);
+        --record.session->frames_kept;
+        record.device->cache.free({&frame, 1});
+    }
+}
+
+}  // namespace rocemu::engine

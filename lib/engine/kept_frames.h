@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// KeptFrames: received frames that came too early, a list per QP, until the core asks for them again (Qp::poll_kept).
+// Bounded per QP by the core (reorder_packets a direction), per session and per shard here; a packet for which there is
+// no room is judged by the core at once, as if reordering were not tolerated. See docs/adr/0009-kept-packets.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/time.h"
+#include "engine/held_frames.h"
+#include "wire/packet_view.h"
+
+namespace rocemu::engine {
+
+struct QpRecord;
+
+class KeptFrames {
+  public:
+    static constexpr uint32_t kPerShard = 4096;
+    static constexpr uint32_t kPerSession = 512;
+    static constexpr uint32_t kPerReplay = 128;  // more than a QP may keep
+
+    [[nodiscard]] bool room_for(const QpRecord& record) const;
+    // The core keeps this packet: the frame passes to us and gets data = nullptr. Precondition: room_for().
+    void keep(QpRecord& record, const wire::PacketView& packet, Frame& frame);
+    // Hands in again what the core asks for. Frames with payload are appended to `out`, in order; the caller places and
+    // frees them. Returns how many.
+    uint32_t replay(QpRecord& record, std::span<Frame, kPerReplay> out, Instant now);
+    // The QP forgets what it kept.
+    void forget(QpRecord& record);
+
+  private:
+    HeldFrames frames_{kPerShard};
+    wire::PacketView view_;
+};
+
+}  // namespace rocemu::engine
