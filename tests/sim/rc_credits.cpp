@@ -62,14 +62,14 @@ TEST_CASE("the requester keeps to the credits; without any one message goes at a
     // 12 more SENDs are waiting behind ten; message 10 is acknowledged with 3 credits.
     CHECK(size(kPsn + 19, 3, 10) == 3);
     CHECK(size(kPsn + 20, 3, 11) == 1);
-    CHECK(size(kPsn + 20, 3, 11) == 0);   // said before
-    CHECK(size(kPsn + 21, 0, 12) == 0);   // promises are kept, never taken back
+    CHECK(size(kPsn + 20, 3, 11) == 0);  // said before
+    CHECK(size(kPsn + 21, 0, 12) == 0);  // promises are kept, never taken back
     CHECK(size(kPsn + 22, 0, 13) == 0);
     Packets one = p.answer(kPsn + 23, 0, 14);
-    REQUIRE(one.size() == 1);             // nothing outstanding: one message, that asks for an ACK
+    REQUIRE(one.size() == 1);  // nothing outstanding: one message, that asks for an ACK
     CHECK(one[0].view.bth.ack_req);
     CHECK(size(kPsn + 24, 40 & 31, 16) == 1);  // an MSN from the future promises nothing
-    CHECK(size(kPsn + 25, 31, 16) == 7);  // no flow control: the rest, the WRITE too
+    CHECK(size(kPsn + 25, 31, 16) == 7);       // no flow control: the rest, the WRITE too
 }
 
 TEST_CASE("WRITEs and READs use no credit and do not use up those of SENDs", "[sim][requester][9.7.7.2]") {

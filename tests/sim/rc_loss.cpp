@@ -39,9 +39,9 @@ TEST_CASE("1 % of every fault, both directions, every operation", "[sim][rc][los
     }
 }
 
-// Without a round trip measured there are no probes: a packet goes out 1 + retry_cnt times, and each time it or its ACK is
-// lost with p = 1 - (1 - f)^2. So a first message fails with p^(1 + retry_cnt); nothing else ends a connection, whatever
-// the window. (At f = 10 % and retry_cnt 7 that is one in 600,000.)
+// Without a round trip measured there are no probes: a packet goes out 1 + retry_cnt times, and each time it or its ACK
+// is lost with p = 1 - (1 - f)^2. So a first message fails with p^(1 + retry_cnt); nothing else ends a connection,
+// whatever the window. (At f = 10 % and retry_cnt 7 that is one in 600,000.)
 TEST_CASE("a bad link ends a connection as often as it must", "[sim][rc][loss][case18][9.9.2.1.1]") {
     for (const uint32_t window : {1u, 128u}) {
         constexpr int kRuns = 3000;

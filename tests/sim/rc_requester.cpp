@@ -283,6 +283,29 @@ TEST_CASE("max_rd_atomic limits READs and atomics outstanding; 0 is legal and al
     CHECK(none.e.sends.at(0).status == WcStatus::LocQpOpErr);
 }
 
+TEST_CASE("128 READs outstanding, answered in order, under loss too", "[sim][requester]") {
+    PairOptions o;
+    o.attr.max_rd_atomic = o.attr.max_dest_rd_atomic = 128;
+    o.config.send_window_wqes = 256;
+    Probe p(o);
+    for (int i = 0; i < 140; ++i) p.e.send(WrOpcode::RdmaRead, local(10), kRemote);
+    CHECK(p.poll().size() == 128);
+    CHECK(read_response(p, RcReadResponseOnly, kPsn, 10).size() == 1);
+    for (const double loss : {0.0, 0.02}) {
+        QpPair pair(o);
+        pair.set_faults({.drop = loss});
+        for (uint64_t i = 0; i < 1000; ++i) {
+            *reinterpret_cast<uint64_t*>(pair.b.memory.at(kMemoryBase + 8 * i)) = i * i;
+            pair.a.send(WrOpcode::RdmaRead, {{kMemoryBase + 8 * i, 8, kKey}}, kMemoryBase + 8 * i);
+        }
+        pair.settle();
+        REQUIRE(pair.a.sends.size() == 1000);
+        CHECK(pair.healthy());
+        for (uint64_t i = 0; i < 1000; ++i)
+            CHECK(*reinterpret_cast<uint64_t*>(pair.a.memory.at(kMemoryBase + 8 * i)) == i * i);
+    }
+}
+
 TEST_CASE("a fence waits for READ data to be in place", "[sim][requester][10.8.3.3]") {
     Probe p;
     p.e.memory.slowest = kMillisecond;

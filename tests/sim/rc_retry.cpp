@@ -114,20 +114,24 @@ TEST_CASE("rnr_retry: n allows n retries, 7 is for ever", "[sim][requester][case
 }
 
 TEST_CASE("RNR waits as the table says, never shorter", "[sim][requester][9.7.5.2.8]") {
-    for (uint8_t code = 0; code < 32; ++code) {
-        PairOptions o;
-        o.attr.timeout = 0;
-        Probe p(o);
-        p.e.send(WrOpcode::Send, local(10));
-        p.poll();
-        p.answer(kPsn, static_cast<uint8_t>(0x20 | code));
-        const Instant start = p.now;
-        CHECK(until_sent(p, kSecond).size() == 1);
-        static constexpr uint32_t kTable[]{65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
-                                           48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
-                                           2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
-        CHECK(p.now - start == Duration{kTable[code]} * 10'000);
-    }
+    for (uint8_t code = 0; code < 32; ++code)
+        for (uint8_t setting = 0; setting < 8; ++setting) {
+            PairOptions o;
+            o.attr.timeout = 0;
+            o.attr.rnr_retry = setting;
+            Probe p(o);
+            p.e.send(WrOpcode::Send, local(10));
+            p.poll();
+            p.answer(kPsn, static_cast<uint8_t>(0x20 | code));
+            CHECK((p.e.qp.state() == QpState::Err) == (setting == 0));
+            if (setting == 0) continue;
+            const Instant start = p.now;
+            CHECK(until_sent(p, kSecond).size() == 1);
+            static constexpr uint32_t kTable[]{65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                               48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                               2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+            CHECK(p.now - start == Duration{kTable[code]} * 10'000);
+        }
 }
 
 TEST_CASE("several NAKs for one loss start one round", "[sim][requester][case17][9.9.2.1.1]") {
