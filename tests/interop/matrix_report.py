@@ -61,7 +61,7 @@ def fault_table(cases, results, reference, exceptions):
         same = "yes" if f"{key} {row[5]}" not in exceptions else "no, see below"
         if verdict != "ok":
             same = "**failed**" if verdict == "failed" else verdict
-        rows.append([f"`{key}`", row[5].split("-")[1], requester, responder, same])
+        rows.append([f"`{key}`", row[5].split("-")[1], f"`{requester}`", f"`{responder}`", same])
     return table(["operation/fault", "rocemu", "requester saw", "responder saw", "as Linux against Linux"], rows)
 
 
