@@ -4,10 +4,6 @@
 
 namespace rocemu::memory {
 
-namespace {
-constexpr uint32_t index_of(uint32_t key) { return key >> 8; }
-}  // namespace
-
 void KeyTable::insert(const Region& region) {
     const uint32_t index = index_of(region.key);
     if (index >= slots_.size()) slots_.resize(index + 1 + index / 2);
@@ -18,6 +14,10 @@ void KeyTable::insert(const Region& region) {
 bool KeyTable::remove(uint32_t key) {
     const uint32_t index = index_of(key);
     if (key == 0 || index >= slots_.size() || slots_[index].key != key) return false;
+    if (slots_[index].windows != 0)
+        for (Region& r : slots_)
+            if (r.parent == key) unbind(r);
+    if (slots_[index].is_window()) unbind(slots_[index]);
     slots_[index] = Region{};
     --live_;
     return true;
@@ -29,16 +29,29 @@ const Region* KeyTable::find(uint32_t key) const {
     return &slots_[index];
 }
 
+KeyStatus KeyTable::within(const Region& r, PdId pd, uint64_t addr, uint32_t length, uint32_t need, Segment& out) {
+    if (r.pd != pd) return KeyStatus::WrongPd;
+    if ((r.access & need) != need) return KeyStatus::AccessDenied;
+    // Unsigned arithmetic: an address below iova wraps to a huge offset and fails.
+    const uint64_t offset = addr - r.iova;
+    if (offset > r.length || length > r.length - offset) return KeyStatus::OutOfBounds;
+    out = Segment{r.space, length, r.va + offset};
+    return KeyStatus::Ok;
+}
+
 KeyStatus KeyTable::resolve(uint32_t key, PdId pd, uint64_t addr, uint32_t length, uint32_t need, Segment& out) const {
     const Region* r = find(key);
-    if (r == nullptr) return KeyStatus::NoSuchKey;
-    if (r->pd != pd) return KeyStatus::WrongPd;
-    if ((r->access & need) != need) return KeyStatus::AccessDenied;
-    // Unsigned arithmetic: an address below iova wraps to a huge offset and fails.
-    const uint64_t offset = addr - r->iova;
-    if (offset > r->length || length > r->length - offset) return KeyStatus::OutOfBounds;
-    out = Segment{r->space, length, r->va + offset};
-    return KeyStatus::Ok;
+    if (r == nullptr || r->is_window()) return KeyStatus::NoSuchKey;
+    return within(*r, pd, addr, length, need, out);
+}
+
+KeyStatus KeyTable::resolve_remote(uint32_t key, PdId pd, uint32_t qpn, uint64_t addr, uint32_t length, uint32_t need,
+                                   Segment& out) const {
+    const Region* r = find(key);
+    // IBTA 10.6.7.2: a window is reached while it is bound; one of type 2 through the QP it was bound through only.
+    if (r == nullptr || (r->is_window() && r->parent == 0)) return KeyStatus::NoSuchKey;
+    if (r->kind == KeyKind::WindowType2 && r->qpn != qpn) return KeyStatus::NoSuchKey;
+    return within(*r, pd, addr, length, need, out);
 }
 
 }  // namespace rocemu::memory

@@ -51,7 +51,7 @@ struct QpConfig {
 
 // What a shard lends to all its QPs. Outlives them.
 struct Environment {
-    const memory::KeyTable& keys;
+    memory::KeyTable& keys;  // the core changes memory windows in it
     stats::CounterBlock& counters;
 };
 

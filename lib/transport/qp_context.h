@@ -63,6 +63,11 @@ struct QpContext {
     [[nodiscard]] bool is_current(uint64_t tag) const {
         return static_cast<uint16_t>((tag & ~kResponseTag) >> kTagPsnBits) == generation;
     }
+    // Memory that the peer names by an rkey.
+    [[nodiscard]] memory::KeyStatus resolve_remote(uint32_t rkey, uint64_t addr, uint32_t length, uint32_t need,
+                                                   memory::Segment& out) const {
+        return env.keys.resolve_remote(rkey, config.pd, config.qpn, addr, length, need, out);
+    }
     void count(Counter c, uint64_t n = 1) const { env.counters.add(c, n); }
     void raise(AsyncEvent e) { events |= 1u << static_cast<unsigned>(e); }
     void enter_error() {

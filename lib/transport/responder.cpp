@@ -264,8 +264,7 @@ bool Responder::check_write_key(Request& r) {
     if (whole == 0) return true;
     // The first packet is checked for the whole message; each later one again: the region may have gone.
     memory::Segment& s = r.segments[0];
-    if (ctx_.env.keys.resolve(rkey, ctx_.config.pd, addr, whole, access_flags::kRemoteWrite, s) !=
-        memory::KeyStatus::Ok)
+    if (ctx_.resolve_remote(rkey, addr, whole, access_flags::kRemoteWrite, s) != memory::KeyStatus::Ok)
         return refuse(r, NakCode::RemoteAccessError, WcStatus::RemAccessErr, AsyncEvent::QpAccessErr);
     s.length = r.payload();
     r.segment_count = 1;
@@ -276,8 +275,7 @@ bool Responder::check_read_key(const Request& r) {
     const wire::Reth reth = r.packet.reth();
     if (reth.length == 0) return true;  // IBTA C9-88
     memory::Segment s;
-    if (ctx_.env.keys.resolve(reth.rkey, ctx_.config.pd, reth.va, reth.length, access_flags::kRemoteRead, s) ==
-        memory::KeyStatus::Ok)
+    if (ctx_.resolve_remote(reth.rkey, reth.va, reth.length, access_flags::kRemoteRead, s) == memory::KeyStatus::Ok)
         return true;
     return refuse(r, NakCode::RemoteAccessError, WcStatus::RemAccessErr, AsyncEvent::QpAccessErr);
 }
@@ -287,8 +285,8 @@ bool Responder::check_atomic_key(Request& r) {
     // IBTA C9-87 (9.4.5): atomics work on aligned eight bytes.
     if (eth.va % sizeof(uint64_t) != 0) return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
     r.segment_count = 1;
-    if (ctx_.env.keys.resolve(eth.rkey, ctx_.config.pd, eth.va, sizeof(uint64_t), access_flags::kRemoteAtomic,
-                              r.segments[0]) == memory::KeyStatus::Ok)
+    if (ctx_.resolve_remote(eth.rkey, eth.va, sizeof(uint64_t), access_flags::kRemoteAtomic, r.segments[0]) ==
+        memory::KeyStatus::Ok)
         return true;
     return refuse(r, NakCode::RemoteAccessError, WcStatus::RemAccessErr, AsyncEvent::QpAccessErr);
 }

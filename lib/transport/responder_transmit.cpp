@@ -69,8 +69,8 @@ bool Responder::send_answer(Resource& r, TxBudget& budget, TxBatch& batch) {
 bool Responder::send_read_packet(Resource& r, uint32_t payload, TxBatch& batch) {
     // The key is looked at for each packet: memory deregistered under way must not be read, and the peer is told.
     memory::Segment s{};
-    if (payload != 0 && ctx_.env.keys.resolve(r.rkey, ctx_.config.pd, r.addr + (r.next - r.first) * ctx_.mtu, payload,
-                                              access_flags::kRemoteRead, s) != memory::KeyStatus::Ok) {
+    if (payload != 0 && ctx_.resolve_remote(r.rkey, r.addr + (r.next - r.first) * ctx_.mtu, payload,
+                                            access_flags::kRemoteRead, s) != memory::KeyStatus::Ok) {
         answer_failed(r, r.next, wire::NakCode::RemoteAccessError);
         return false;
     }
