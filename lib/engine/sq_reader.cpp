@@ -21,12 +21,6 @@ constexpr Duration kPatience = 100 * kMicrosecond;
 // that polls is captured all the time, and one that does not (or is not let) costs next to no waiting.
 constexpr uint32_t kFirstPull = 4, kMostPull = 256;
 
-// Data flows out of the SGEs, so it may stand in the WQE instead (IBTA 11.4.1.1, inline is for SEND and WRITE).
-bool may_be_inline(WrOpcode opcode) {
-    return opcode == WrOpcode::RdmaWrite || opcode == WrOpcode::RdmaWriteWithImm || opcode == WrOpcode::Send ||
-           opcode == WrOpcode::SendWithImm;
-}
-
 // Where the bytes of a staged WQE lie; false: not where they may. The contents may change at any time: they are summed
 // as they are copied into the frame.
 bool locate(const abi::SqWqe& wqe, const std::byte* slot, const SqLimits& limits, transport::SendWqe& out) {
@@ -84,7 +78,7 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
     out.compare_add = wqe.compare_add;
     out.swap = wqe.swap;
     if (wqe.payload_kind == static_cast<uint8_t>(abi::PayloadKind::Inline)) {
-        if (!may_be_inline(out.opcode)) {
+        if (!transport::may_be_inline(out.opcode)) {
             out.preset_error = WcStatus::LocQpOpErr;
         } else if (wqe.length > caps.max_inline_data) {
             out.preset_error = WcStatus::LocLenErr;
@@ -111,7 +105,7 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
     out.num_sge = wqe.num_sge;
     out.length = static_cast<uint32_t>(total);
     if (staged && total != 0 && (wqe.stage_ref & abi::kStageReady) &&
-        (!may_be_inline(out.opcode) || !locate(wqe, slot, limits, out))) {
+        (!transport::may_be_inline(out.opcode) || !locate(wqe, slot, limits, out))) {
         out.preset_error = WcStatus::LocQpOpErr;
         return 0;
     }

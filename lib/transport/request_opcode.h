@@ -11,34 +11,43 @@
 
 namespace rocemu::transport {
 
+// What the SGEs of a request are for. Data that flows out of them may stand in the WQE instead (inline, IBTA 11.4.1.1).
+enum class SgeUse : uint8_t { Nothing, Gather, Scatter };
+
 struct RequestOpcodes {
     bool supported = false;
+    SgeUse sges = SgeUse::Nothing;
     wire::Opcode first{}, middle{}, last{}, only{};
     WcOpcode completion = WcOpcode::Send;
 };
 
 namespace detail {
 using enum wire::Opcode;
+using enum SgeUse;
 // Indexed by WrOpcode.
 inline constexpr std::array<RequestOpcodes, 12> kRcRequests{{
-    {true, RcWriteFirst, RcWriteMiddle, RcWriteLast, RcWriteOnly, WcOpcode::RdmaWrite},
-    {true, RcWriteFirst, RcWriteMiddle, RcWriteLastImm, RcWriteOnlyImm, WcOpcode::RdmaWrite},
-    {true, RcSendFirst, RcSendMiddle, RcSendLast, RcSendOnly, WcOpcode::Send},
-    {true, RcSendFirst, RcSendMiddle, RcSendLastImm, RcSendOnlyImm, WcOpcode::Send},
-    {true, RcReadRequest, RcReadRequest, RcReadRequest, RcReadRequest, WcOpcode::RdmaRead},
-    {true, RcCompareSwap, RcCompareSwap, RcCompareSwap, RcCompareSwap, WcOpcode::CompSwap},
-    {true, RcFetchAdd, RcFetchAdd, RcFetchAdd, RcFetchAdd, WcOpcode::FetchAdd},
-    {false, {}, {}, {}, {}, WcOpcode::LocalInv},
-    {false, {}, {}, {}, {}, WcOpcode::BindMw},
-    {true, RcSendFirst, RcSendMiddle, RcSendLastInv, RcSendOnlyInv, WcOpcode::Send},
-    {false, {}, {}, {}, {}, WcOpcode::Tso},
-    {false, {}, {}, {}, {}, WcOpcode::Send},
+    {true, Gather, RcWriteFirst, RcWriteMiddle, RcWriteLast, RcWriteOnly, WcOpcode::RdmaWrite},
+    {true, Gather, RcWriteFirst, RcWriteMiddle, RcWriteLastImm, RcWriteOnlyImm, WcOpcode::RdmaWrite},
+    {true, Gather, RcSendFirst, RcSendMiddle, RcSendLast, RcSendOnly, WcOpcode::Send},
+    {true, Gather, RcSendFirst, RcSendMiddle, RcSendLastImm, RcSendOnlyImm, WcOpcode::Send},
+    {true, Scatter, RcReadRequest, RcReadRequest, RcReadRequest, RcReadRequest, WcOpcode::RdmaRead},
+    {true, Scatter, RcCompareSwap, RcCompareSwap, RcCompareSwap, RcCompareSwap, WcOpcode::CompSwap},
+    {true, Scatter, RcFetchAdd, RcFetchAdd, RcFetchAdd, RcFetchAdd, WcOpcode::FetchAdd},
+    {false, Nothing, {}, {}, {}, {}, WcOpcode::LocalInv},
+    {false, Nothing, {}, {}, {}, {}, WcOpcode::BindMw},
+    {true, Gather, RcSendFirst, RcSendMiddle, RcSendLastInv, RcSendOnlyInv, WcOpcode::Send},
+    {false, Nothing, {}, {}, {}, {}, WcOpcode::Tso},
+    {false, Nothing, {}, {}, {}, {}, WcOpcode::Send},
 }};
 }  // namespace detail
 
 [[nodiscard]] constexpr bool request_supported(WrOpcode op) {
     const auto i = static_cast<size_t>(op);
     return i < detail::kRcRequests.size() && detail::kRcRequests[i].supported;
+}
+
+[[nodiscard]] constexpr bool may_be_inline(WrOpcode op) {
+    return request_supported(op) && detail::kRcRequests[static_cast<size_t>(op)].sges == SgeUse::Gather;
 }
 
 // Precondition: request_supported(op).

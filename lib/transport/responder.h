@@ -25,7 +25,11 @@ namespace rocemu::transport {
 
 // One request packet on its way through the chain.
 struct Request {
-    Request(const wire::PacketView& p, Instant n, bool keep) : packet(p), op(*p.op), now(n), may_keep(keep) {}
+    Request(const wire::PacketView& p, Instant n, bool keep) : packet(p), op(*p.op), now(n), may_keep(keep) {
+        if (!op.has_immediate()) return;
+        wc_flags = rocemu::wc_flags::kWithImm;
+        wc_data = __builtin_bswap32(p.immdt().data);  // verbs hands it on in network order
+    }
 
     const wire::PacketView& packet;
     const wire::OpcodeInfo& op;
@@ -35,7 +39,9 @@ struct Request {
     uint64_t psn = 0;   // extended
     // Found by the checks, used by execute.
     bool receive_taken = false;
-    uint64_t receive = 0;  // receive WQE this packet fills or completes, if taken
+    uint64_t receive = 0;   // receive WQE this packet fills or completes, if taken
+    uint32_t wc_flags = 0;  // of the receive's WC, and the four bytes that go with them
+    uint32_t wc_data = 0;
     uint32_t segment_count = 0;
     std::array<memory::Segment, kMaxSge> segments;  // the first segment_count; not cleared on purpose
 

@@ -116,10 +116,8 @@ void Responder::complete(const Request& r) {
     e.solicited = r.packet.bth.solicited;
     e.opcode = send ? WcOpcode::Recv : WcOpcode::RecvRdmaWithImm;
     e.byte_len = send ? static_cast<uint32_t>(received_) : write_total_;
-    if (r.op.has_immediate()) {
-        e.wc_flags = wc_flags::kWithImm;
-        e.imm_data = __builtin_bswap32(r.packet.immdt().data);  // verbs hands it on in network order
-    }
+    e.wc_flags = r.wc_flags;
+    e.imm_data = r.wc_data;
     e.dma_mark = ctx_.dma.mark();
     if (send) ctx_.count(Counter::rx_send_messages);
 }
