@@ -19,7 +19,8 @@ bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
         case IBV_WR_RDMA_WRITE_WITH_IMM: return type == IBV_QPT_RC || type == IBV_QPT_UC;
         case IBV_WR_RDMA_READ:
         case IBV_WR_ATOMIC_CMP_AND_SWP:
-        case IBV_WR_ATOMIC_FETCH_AND_ADD: return type == IBV_QPT_RC;
+        case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        case IBV_WR_SEND_WITH_INV: return type == IBV_QPT_RC;
         default: return false;
     }
 }
@@ -66,6 +67,7 @@ int write_wqe(const Qp& qp, const ibv_send_wr& wr, abi::SqWqe& wqe) {
             wqe.remote_addr = wr.wr.rdma.remote_addr;
             wqe.rkey = wr.wr.rdma.rkey;
             break;
+        case IBV_WR_SEND_WITH_INV: wqe.imm_data = wr.invalidate_rkey; break;
         default: break;
     }
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {

@@ -240,14 +240,16 @@ bool Responder::check_key(Request& r) {
 }
 
 bool Responder::check_send_key(Request& r) {
-    // IBTA 9.4.1.1.3: what may be invalidated is a bound window or a fast-registered region; there are none of either
-    // here yet, and a plain region must not be invalidated by a peer.
-    if (r.op.has_invalidate())
-        return refuse(r, NakCode::RemoteAccessError, WcStatus::RemInvReqErr, AsyncEvent::QpAccessErr);
     if (resolve_range(ctx_.env.keys, ctx_.config.pd, rq_.sges_of(r.receive), received_, r.payload(),
-                      access_flags::kLocalWrite, r.segments, r.segment_count) == SgeStatus::Ok)
-        return true;
-    return refuse(r, NakCode::RemoteOperationalError, WcStatus::LocProtErr);
+                      access_flags::kLocalWrite, r.segments, r.segment_count) != SgeStatus::Ok)
+        return refuse(r, NakCode::RemoteOperationalError, WcStatus::LocProtErr);
+    if (!r.op.has_invalidate()) return true;
+    // IBTA 9.4.1.1.3 and 10.6.6: what this QP may invalidate is a window bound to it, never a plain region. Done with
+    // the check, the last one: nothing refuses the packet any more, and its receive completes later.
+    r.wc_flags = wc_flags::kWithInv;
+    r.wc_data = r.packet.ieth().rkey;
+    if (ctx_.env.keys.invalidate(r.wc_data, ctx_.config.pd, ctx_.config.qpn)) return true;
+    return refuse(r, NakCode::RemoteAccessError, WcStatus::RemInvReqErr, AsyncEvent::QpAccessErr);
 }
 
 bool Responder::check_write_key(Request& r) {

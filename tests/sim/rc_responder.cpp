@@ -29,6 +29,23 @@ void check_answer(const Packets& p, uint32_t psn, uint8_t syndrome) {
     CHECK((syndrome == kAck ? p[0].syndrome() | kAck : p[0].syndrome()) == int{syndrome});
 }
 
+constexpr uint32_t kWindow = 0x7701, kBindable = 0x6601;
+
+// A window of type 2 over the whole memory, bound to the endpoint's QP.
+void bind_window(Endpoint& e, uint32_t key = kWindow) {
+    memory::Region r = *e.keys.find(kKey);
+    r.key = kBindable;
+    r.access |= access_flags::kMwBind;
+    if (e.keys.find(kBindable) == nullptr) e.keys.insert(r);
+    memory::Region w;
+    w.key = key;
+    w.pd = kPd;
+    w.kind = memory::KeyKind::WindowType2;
+    e.keys.insert(w);
+    memory::WindowBind b{key, kBindable, kPd, e.qp.config().qpn, access_flags::kRemoteWrite, kMemoryBase, 0x10000};
+    REQUIRE(e.keys.bind(b));
+}
+
 }  // namespace
 
 TEST_CASE("requests are answered in RTR; the first one raises COMM_EST, once", "[sim][responder][10.3.1][11.6.3.1]") {
@@ -213,4 +230,81 @@ TEST_CASE("more placements under way than the window holds: dropped, not lost", 
     CHECK(p.write(RcWriteOnly, kPsn + 4, 4, 4).empty());
     p.wait(5 * kMillisecond);
     check_answer(p.poll(), kPsn + 4, kAck);
+}
+
+TEST_CASE("SEND with invalidate ends the window, then tells the receive", "[sim][responder][9.4.1.1.3][10.6.6]") {
+    Probe p;
+    bind_window(p.e);
+    p.e.receive(buffer(2000));
+    p.e.receive(buffer(2000));
+    check_answer(p.write(RcWriteOnly, kPsn, 4, 4, 0x100, kWindow), kPsn, kAck);
+    check_answer(p.inject(RcSendFirst, kPsn + 1, {}, 1024), kPsn + 1, kAck);
+    wire::ExtHeaders ext;
+    ext.ieth.rkey = kWindow;
+    check_answer(p.inject(RcSendLastInv, kPsn + 2, ext, 100), kPsn + 2, kAck);
+    REQUIRE(p.e.receives.size() == 1);
+    CHECK(p.e.receives[0].status == WcStatus::Success);
+    CHECK(p.e.receives[0].byte_len == 1124);
+    CHECK(p.e.receives[0].wc_flags == wc_flags::kWithInv);
+    CHECK(p.e.receives[0].imm_data == kWindow);
+    CHECK_FALSE(p.e.keys.may_invalidate(kWindow, kPd, p.e.qp.config().qpn));
+    // A repetition is answered and invalidates nothing: the window may have been bound again.
+    memory::WindowBind again{kWindow + 1, kBindable, kPd, p.e.qp.config().qpn, access_flags::kRemoteWrite,
+                             kMemoryBase, 64};
+    REQUIRE(p.e.keys.bind(again));
+    ext.ieth.rkey = kWindow + 1;
+    check_answer(p.inject(RcSendLastInv, kPsn + 2, ext, 100), kPsn + 2, kAck);
+    CHECK(p.e.keys.may_invalidate(kWindow + 1, kPd, p.e.qp.config().qpn));
+    check_answer(p.write(RcWriteOnly, kPsn + 3, 4, 4, 0x100, kWindow), kPsn + 3, 0x62);
+}
+
+TEST_CASE("SEND with invalidate of what is not this QP's to end", "[sim][responder][9.4.1.1.3][10.6.6]") {
+    const auto refused = [](uint32_t key, auto prepare) {
+        Probe p;
+        p.e.receive(buffer(2000));
+        prepare(p.e);
+        wire::ExtHeaders ext;
+        ext.ieth.rkey = key;
+        check_answer(p.inject(RcSendOnlyInv, kPsn, ext, 16), kPsn, 0x62);
+        CHECK(p.e.qp.state() == QpState::Err);
+        REQUIRE(p.e.receives.size() == 1);
+        CHECK(p.e.receives[0].status == WcStatus::RemInvReqErr);
+    };
+    refused(kKey, [](Endpoint&) {});     // a region
+    refused(kWindow, [](Endpoint&) {});  // nothing
+    refused(kWindow, [](Endpoint& e) {   // bound to another QP
+        bind_window(e);
+        e.keys.unbind_all_of(e.qp.config().qpn);
+        memory::WindowBind b{kWindow, kBindable, kPd, 0x99, access_flags::kRemoteWrite, kMemoryBase, 64};
+        REQUIRE(e.keys.bind(b));
+    });
+}
+
+TEST_CASE("SEND with invalidate between two QPs, also on a bad link", "[sim][rc][9.4.1.1.3]") {
+    for (const double rate : {0.0, 0.1}) {
+        QpPair pair;
+        pair.set_faults({rate, rate, rate, rate});
+        constexpr uint32_t kCount = 20;
+        for (uint32_t i = 0; i < kCount; ++i) {
+            bind_window(pair.b, 0x7701 + (i << 8));
+            pair.b.receive(buffer(3000, 0x20000 + i * 0x1000));
+            PostedSend wr;
+            wr.wqe.opcode = WrOpcode::SendWithInv;
+            wr.wqe.flags = send_flags::kSignaled;
+            wr.wqe.imm_data = 0x7701 + (i << 8);
+            wr.sges = buffer(i % 2 == 0 ? 3000 : 30, 0x1000 * i);
+            pair.a.send(std::move(wr));
+        }
+        CAPTURE(rate);
+        REQUIRE(pair.run([&] { return pair.b.receives.size() == kCount && pair.a.sends.size() == kCount; }));
+        for (uint32_t i = 0; i < kCount; ++i) {
+            CHECK(pair.a.sends[i].status == WcStatus::Success);
+            CHECK(pair.a.sends[i].opcode == WcOpcode::Send);
+            CHECK(pair.b.receives[i].status == WcStatus::Success);
+            CHECK(pair.b.receives[i].wc_flags == wc_flags::kWithInv);
+            CHECK(pair.b.receives[i].imm_data == 0x7701 + (i << 8));
+            CHECK_FALSE(pair.b.keys.may_invalidate(0x7701 + (i << 8), kPd, pair.b.qp.config().qpn));
+        }
+        CHECK(pair.healthy());
+    }
 }
