@@ -151,6 +151,22 @@ struct RegMrReply { uint32_t key = 0; };  // lkey and rkey; also the handle
 struct DeregMrRequest { uint32_t key = 0; };
 struct DeregMrReply {};
 
+struct AllocMwRequest { uint32_t pd = 0; uint32_t type = 0; };  // 1 or 2
+struct AllocMwReply { uint32_t key = 0; };  // rkey; also the handle
+struct DeallocMwRequest { uint32_t key = 0; };
+struct DeallocMwReply {};
+// Windows of type 1 only, before their WQE (SqWqe with BIND_MW and the new key) is written: the window is to be found by
+// every shard. `bound` 0: against the rules; the WQE then completes with the error.
+struct BindMwRequest {
+    uint32_t qpn = 0;
+    uint32_t window = 0;  // handle
+    uint32_t region = 0;  // lkey
+    uint32_t access = 0;
+    uint64_t addr = 0;
+    uint64_t length = 0;  // 0: unbind
+};
+struct BindMwReply { uint32_t key = 0; uint32_t bound = 0; };  // the new rkey
+
 // The request carries one fd: the daemon's end of the channel's SEQPACKET socket pair. A completion event is one
 // 8-byte record, the CQ's cookie.
 struct CreateChannelRequest { uint32_t context = 0; };

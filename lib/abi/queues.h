@@ -58,7 +58,7 @@ struct SqWqe {
     uint8_t num_sge;
     uint8_t payload_kind;  // PayloadKind
     uint32_t length;       // bytes of an inline payload; ignored for SGEs (their sum counts)
-    uint32_t imm_data;     // network order, or rkey to invalidate
+    uint32_t imm_data;     // network order, or rkey to invalidate, or lkey (BIND_MW)
     uint32_t rkey;         // UD: remote Q_Key
     uint64_t remote_addr;  // UD: low 32 bits remote QPN, high 32 bits AH number
     uint64_t compare_add;

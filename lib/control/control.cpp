@@ -16,8 +16,9 @@ Control::Control(const config::Config& c, EventLoop& l, std::vector<engine::Shar
       loop(l),
       devices(std::move(device_list)),
       fabric(f),
-      shards(l, std::move(shard_list), [this](const engine::ShardEvent& e) { on_shard_event(e); },
-             [this](const engine::ReceivedMad& m) { cm->receive(m); }),
+      shards(
+          l, std::move(shard_list), [this](const engine::ShardEvent& e) { on_shard_event(e); },
+          [this](const engine::ReceivedMad& m) { cm->receive(m); }),
       resolver(devices, shards),
       captures(std::make_unique<Captures>(*this)),
       cm(std::make_unique<CmService>(*this)),

@@ -15,7 +15,8 @@ namespace {
 constexpr uint32_t kVendorId = 0x02524f;
 constexpr uint32_t kVendorPartId = 1;
 
-constexpr uint32_t kCapPortActiveEvent = 1 << 10, kCapSysImageGuid = 1 << 11, kCapRcRnrNakGen = 1 << 12;
+constexpr uint32_t kCapPortActiveEvent = 1 << 10, kCapSysImageGuid = 1 << 11, kCapRcRnrNakGen = 1 << 12,
+                   kCapMemWindow = 1 << 17, kCapMemMgtExtensions = 1 << 21, kCapMemWindowType2B = 1 << 24;
 constexpr uint32_t kPortCmSupported = 1 << 16, kPortIpBasedGids = 1 << 26;
 constexpr uint32_t kStateDown = 1, kStateActive = 4;
 constexpr uint32_t kPhysDisabled = 3, kPhysLinkUp = 5;
@@ -44,13 +45,15 @@ abi::QueryDeviceReply device_attributes(const Device& device, const config::Limi
     r.max_cq = u32(limits.max_cq);
     r.max_cqe = u32(limits.max_cqe);
     r.max_mr = u32(limits.max_mr);
+    r.max_mw = u32(limits.max_mw);
     r.max_pd = u32(limits.max_pd);
     r.max_qp_rd_atom = r.max_qp_init_rd_atom = u32(limits.max_rd_atomic);
     r.max_res_rd_atom = u32(std::min<int64_t>(limits.max_rd_atomic * limits.max_qp, 0x7fffffff));
     r.vendor_id = kVendorId;
     r.vendor_part_id = kVendorPartId;
     r.hw_ver = 1;
-    r.device_cap_flags = kCapPortActiveEvent | kCapSysImageGuid | kCapRcRnrNakGen;
+    r.device_cap_flags = kCapPortActiveEvent | kCapSysImageGuid | kCapRcRnrNakGen | kCapMemWindow |
+                         kCapMemMgtExtensions | kCapMemWindowType2B;
     r.atomic_cap = kAtomicHca;
     r.max_pkeys = 1;
     r.shards = shards;

@@ -26,6 +26,14 @@ struct PdObject {
 struct MrObject {
     uint32_t pd = 0;
     uint32_t context = 0;
+    uint32_t access = 0;  // access_flags
+};
+
+struct MwObject {
+    uint32_t pd = 0;
+    uint32_t context = 0;
+    bool type1 = false;
+    uint32_t key = 0;  // type 1: the present one
 };
 
 struct ChannelObject {

@@ -73,11 +73,12 @@ class Session {
     std::unordered_map<uint32_t, ContextObject> contexts;
     std::unordered_map<uint32_t, PdObject> pds;
     std::unordered_map<uint32_t, MrObject> mrs;  // by key
+    std::unordered_map<uint32_t, MwObject> mws;  // by the key they were allocated with
     std::unordered_map<uint32_t, ChannelObject> channels;
     std::unordered_map<uint32_t, CqObject> cqs;
     std::unordered_map<uint32_t, QpObject> qps;  // by QPN
 
-    CmTables cm;           // the rdma_cm device
+    CmTables cm;  // the rdma_cm device
 
     std::string document;  // admin: the text being read in pieces
 

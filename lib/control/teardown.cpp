@@ -54,6 +54,7 @@ void destroy_context(Control& control, const std::shared_ptr<Session>& session, 
     for (const uint32_t qpn : members(session->qps, context)) remove_qp(control, session, qpn, [] {});
     session->when_idle([&control, session, context, done = std::move(done)] {
         for (const uint32_t id : members(session->cqs, context)) remove_cq(control, session, id, [] {});
+        for (const uint32_t key : members(session->mws, context)) remove_mw(control, session, key, [] {});
         for (const uint32_t key : members(session->mrs, context)) remove_mr(control, session, key, [] {});
         session->when_idle([&control, session, context, done] {
             if (session->contexts.contains(context)) destroy_rest(control, *session, context);

@@ -11,6 +11,8 @@ namespace {
 
 constexpr uint32_t kWindowAccess =
     access_flags::kRemoteWrite | access_flags::kRemoteRead | access_flags::kRemoteAtomic | access_flags::kZeroBased;
+// Programs ask for local write too, as they do for regions: it means nothing, a window has no lkey.
+constexpr uint32_t kIgnoredAccess = access_flags::kLocalWrite;
 
 }  // namespace
 
@@ -35,7 +37,7 @@ void KeyTable::unbind(Region& w) {
 
 bool KeyTable::bind(const WindowBind& b) {
     Region* w = window(b.key);
-    if (w == nullptr || w->pd != b.pd || (b.access & ~kWindowAccess)) return false;
+    if (w == nullptr || w->pd != b.pd || (b.access & ~(kWindowAccess | kIgnoredAccess))) return false;
     const bool type2 = w->kind == KeyKind::WindowType2;
     // IBTA o10-37.2.30: a bound window of type 2 must be invalidated before it is bound again. o10-36.2.2: zero-based
     // addresses are for type 2.
@@ -55,7 +57,7 @@ bool KeyTable::bind(const WindowBind& b) {
     if (offset > r->length || b.length > r->length - offset) return false;
     unbind(*w);
     w->key = b.key;
-    w->access = b.access;
+    w->access = b.access & kWindowAccess;
     w->iova = b.access & access_flags::kZeroBased ? 0 : b.addr;
     w->length = b.length;
     w->va = r->va + offset;
@@ -69,7 +71,7 @@ bool KeyTable::bind(const WindowBind& b) {
 bool KeyTable::is_bound(const WindowBind& b) const {
     const Region* w = find(b.key);
     if (w == nullptr || !w->is_window() || w->pd != b.pd || w->length != b.length) return false;
-    return b.length == 0 || (w->parent == b.region && w->access == b.access);
+    return b.length == 0 || (w->parent == b.region && w->access == (b.access & kWindowAccess));
 }
 
 // IBTA C10-111 (10.6.6): only what the QP itself could reach may be invalidated through it, and never a plain region or

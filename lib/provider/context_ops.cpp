@@ -11,8 +11,6 @@
 namespace rocemu::provider {
 namespace {
 
-int no_dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
-int no_bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
 int no_close_xrcd(ibv_xrcd*) { return EOPNOTSUPP; }
 int no_post_srq_recv(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     *bad_wr = wr;
@@ -50,8 +48,9 @@ void fill_context_ops(Context& context) {
     ibv_context_ops& o = v.context.ops;
     o._compat_query_device = query_device;
     o._compat_query_port = query_port_short;
-    o.dealloc_mw = no_dealloc_mw;
-    o.bind_mw = no_bind_mw;
+    o.alloc_mw = alloc_mw;
+    o.dealloc_mw = dealloc_mw;
+    o.bind_mw = bind_mw;
     o.poll_cq = poll_cq;
     o.req_notify_cq = req_notify_cq;
     o.post_srq_recv = no_post_srq_recv;

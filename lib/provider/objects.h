@@ -56,12 +56,22 @@ struct Mr {
     std::byte foreign_pad[kForeignPad];
 };
 
+struct Mw {
+    ibv_mw base;
+    std::byte foreign_pad[kForeignPad];
+};
+
 struct Channel {
     ibv_comp_channel base;  // refcnt: CQs that use it, under the context's mutex
     uint32_t id;
     [[nodiscard]] Context& context() const { return *Context::of(base.context); }
     static Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
 };
+
+// Table entries (memory_window.cpp).
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int dealloc_mw(ibv_mw* mw);
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 
 // The tables of every context of ours (context_ops.cpp).
 void fill_context_ops(Context& context);

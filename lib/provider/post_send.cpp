@@ -16,7 +16,9 @@ bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
         case IBV_WR_SEND:
         case IBV_WR_SEND_WITH_IMM: return true;
         case IBV_WR_RDMA_WRITE:
-        case IBV_WR_RDMA_WRITE_WITH_IMM: return type == IBV_QPT_RC || type == IBV_QPT_UC;
+        case IBV_WR_RDMA_WRITE_WITH_IMM:
+        case IBV_WR_BIND_MW:
+        case IBV_WR_LOCAL_INV: return type == IBV_QPT_RC || type == IBV_QPT_UC;
         case IBV_WR_RDMA_READ:
         case IBV_WR_ATOMIC_CMP_AND_SWP:
         case IBV_WR_ATOMIC_FETCH_AND_ADD:
@@ -26,7 +28,8 @@ bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
 }
 
 bool reads_memory(ibv_wr_opcode opcode) {
-    return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP && opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
+    return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP &&
+           opcode != IBV_WR_ATOMIC_FETCH_AND_ADD && opcode != IBV_WR_BIND_MW && opcode != IBV_WR_LOCAL_INV;
 }
 
 // The payload, copied while the application waits: its buffers are free when the call returns. 0 or errno.
@@ -67,6 +70,12 @@ int write_wqe(const Qp& qp, const ibv_send_wr& wr, abi::SqWqe& wqe) {
             wqe.remote_addr = wr.wr.rdma.remote_addr;
             wqe.rkey = wr.wr.rdma.rkey;
             break;
+        case IBV_WR_BIND_MW:
+            // Windows of type 1 are bound by ibv_bind_mw(3).
+            if (wr.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
+            put_bind(wqe, *wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
+            break;
+        case IBV_WR_LOCAL_INV:
         case IBV_WR_SEND_WITH_INV: wqe.imm_data = wr.invalidate_rkey; break;
         default: break;
     }

@@ -66,6 +66,15 @@ struct Qp {
     }
 };
 
+// The fields of a BIND_MW. Of `rkey` the low byte counts, the application's; the rest is the window's own.
+inline void put_bind(abi::SqWqe& wqe, const ibv_mw& mw, uint32_t rkey, const ibv_mw_bind_info& info) {
+    wqe.rkey = (mw.rkey & ~0xffu) | (rkey & 0xff);
+    wqe.imm_data = info.mr != nullptr ? info.mr->lkey : 0;
+    wqe.remote_addr = info.addr;
+    wqe.compare_add = info.length;
+    wqe.swap = info.mw_access_flags;
+}
+
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr uint64_t kSupportedOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                                   IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+                                   IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                                   IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
 
 void fail(Qp& qp, int error) {
     if (qp.wr_error == 0) qp.wr_error = error;
@@ -56,6 +57,18 @@ void wr_rdma_write_imm(ibv_qp_ex* ex, uint32_t rkey, uint64_t address, __be32 im
 void wr_send(ibv_qp_ex* ex) { begin(ex, IBV_WR_SEND); }
 void wr_send_imm(ibv_qp_ex* ex, __be32 imm) {
     if (abi::SqWqe* wqe = begin(ex, IBV_WR_SEND_WITH_IMM); wqe != nullptr) wqe->imm_data = imm;
+}
+void wr_send_inv(ibv_qp_ex* ex, uint32_t rkey) {
+    if (abi::SqWqe* wqe = begin(ex, IBV_WR_SEND_WITH_INV); wqe != nullptr) wqe->imm_data = rkey;
+}
+void wr_local_inv(ibv_qp_ex* ex, uint32_t rkey) {
+    if (abi::SqWqe* wqe = begin(ex, IBV_WR_LOCAL_INV); wqe != nullptr) wqe->imm_data = rkey;
+}
+void wr_bind_mw(ibv_qp_ex* ex, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
+    abi::SqWqe* wqe = begin(ex, IBV_WR_BIND_MW);
+    if (wqe == nullptr) return;
+    if (mw->type != IBV_MW_TYPE_2) return fail(*Qp::of(ex), EINVAL);
+    put_bind(*wqe, *mw, rkey, *info);
 }
 void begin_atomic(ibv_qp_ex* ex, ibv_wr_opcode opcode, uint32_t rkey, uint64_t address, uint64_t compare_add,
                   uint64_t swap) {
@@ -136,6 +149,9 @@ void set_wr_api(ibv_qp_ex& qp) {
     qp.wr_rdma_write_imm = wr_rdma_write_imm;
     qp.wr_send = wr_send;
     qp.wr_send_imm = wr_send_imm;
+    qp.wr_send_inv = wr_send_inv;
+    qp.wr_local_inv = wr_local_inv;
+    qp.wr_bind_mw = wr_bind_mw;
     qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
     qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
     qp.wr_set_sge = wr_set_sge;

@@ -24,6 +24,9 @@ struct Qp::Impl {
           completer(ctx, send_queue, retry),
           responder(ctx, receive_queue) {}
 
+    ~Impl();
+
+    void leave_windows();
     void reset();
     void changed_state(QpState from);
     void check_drained();
@@ -37,7 +40,18 @@ struct Qp::Impl {
     Responder responder;
 };
 
+Qp::Impl::~Impl() {
+    leave_windows();
+}
+
+// A number that is used again must not find the windows of its predecessor.
+void Qp::Impl::leave_windows() {
+    if (ctx.has_windows) ctx.env.keys.unbind_all_of(ctx.config.qpn);
+    ctx.has_windows = false;
+}
+
 void Qp::Impl::reset() {
+    leave_windows();
     ctx.dma.abandon();
     ++ctx.generation;
     ctx.events = 0;

@@ -44,6 +44,7 @@ struct QpContext {
     DmaQueue dma;
     uint32_t events = 0;  // bit per AsyncEvent
     bool established = false;
+    bool has_windows = false;  // memory windows were bound through this QP
     uint16_t generation = 0;  // counts resets
     // Places in the DMA queue that belong to READ responses on their way: requests leave them free.
     uint32_t responses_expected = 0;

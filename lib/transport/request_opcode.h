@@ -33,8 +33,8 @@ inline constexpr std::array<RequestOpcodes, 12> kRcRequests{{
     {true, Scatter, RcReadRequest, RcReadRequest, RcReadRequest, RcReadRequest, WcOpcode::RdmaRead},
     {true, Scatter, RcCompareSwap, RcCompareSwap, RcCompareSwap, RcCompareSwap, WcOpcode::CompSwap},
     {true, Scatter, RcFetchAdd, RcFetchAdd, RcFetchAdd, RcFetchAdd, WcOpcode::FetchAdd},
-    {false, Nothing, {}, {}, {}, {}, WcOpcode::LocalInv},
-    {false, Nothing, {}, {}, {}, {}, WcOpcode::BindMw},
+    {true, Nothing, {}, {}, {}, {}, WcOpcode::LocalInv},
+    {true, Nothing, {}, {}, {}, {}, WcOpcode::BindMw},
     {true, Gather, RcSendFirst, RcSendMiddle, RcSendLastInv, RcSendOnlyInv, WcOpcode::Send},
     {false, Nothing, {}, {}, {}, {}, WcOpcode::Tso},
     {false, Nothing, {}, {}, {}, {}, WcOpcode::Send},
@@ -50,13 +50,13 @@ inline constexpr std::array<RequestOpcodes, 12> kRcRequests{{
     return request_supported(op) && detail::kRcRequests[static_cast<size_t>(op)].sges == SgeUse::Gather;
 }
 
-// Precondition: request_supported(op).
 // It fills or completes a receive WQE of the peer.
 [[nodiscard]] constexpr bool takes_receive(WrOpcode op) {
     return op == WrOpcode::Send || op == WrOpcode::SendWithImm || op == WrOpcode::SendWithInv ||
            op == WrOpcode::RdmaWriteWithImm;
 }
 
+// Precondition: request_supported(op) and a request that is sent (not LOCAL_INV or BIND_MW).
 [[nodiscard]] constexpr uint8_t request_opcode(WrOpcode op, bool first, bool last) {
     const RequestOpcodes& row = detail::kRcRequests[static_cast<size_t>(op)];
     return static_cast<uint8_t>(first ? (last ? row.only : row.first) : (last ? row.last : row.middle));

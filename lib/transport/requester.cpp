@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "transport/local_operation.h"
 #include "transport/request_opcode.h"
 #include "transport/sge_cursor.h"
 
@@ -32,6 +33,10 @@ bool Requester::poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
         if (q_.cur_seq == q_.ring.tail()) break;
         SendEntry& e = q_.ring.at(q_.cur_seq);
         if (!may_send(e)) break;
+        if (e.is_local()) {
+            q_.pass_local();
+            continue;
+        }
         const uint32_t payload = e.wants_data() ? 0 : payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first);
         if (batch.full() || budget.exhausted(payload)) return true;
         const Built built = build(now, e, payload, batch);
@@ -44,6 +49,7 @@ bool Requester::poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
 bool Requester::may_send(SendEntry& e) {
     if (e.local_error != WcStatus::Success) return false;
     if (q_.cur_seq == q_.started_seq) return start_wqe(e);
+    if (e.is_local()) return true;
     return q_.cur < q_.high || window_open();
 }
 
@@ -54,11 +60,15 @@ bool Requester::start_wqe(SendEntry& e) {
     if ((e.wqe.flags & send_flags::kFence) &&
         (q_.una < q_.data_end || ctx_.dma.placed(DmaOwner::Completer) < q_.data_mark))
         return false;
-    if (const WcStatus wrong = check_wqe(e); wrong != WcStatus::Success) {
+    WcStatus wrong = check_wqe(e);
+    // IBTA 10.6.7.2: a bind or an invalidation against the rules is a memory management operation error.
+    if (wrong == WcStatus::Success && e.is_local() && !run_local_operation(ctx_, e.wqe)) wrong = WcStatus::MwBindErr;
+    if (wrong != WcStatus::Success) {
         e.local_error = wrong;
         settle_local_error();
         return false;
     }
+    if (e.is_local()) return true;
     if (e.wants_data() && !may_read()) return false;
     if (takes_receive(e.wqe.opcode) && !q_.credits.allow(q_.outstanding())) return false;
     const uint32_t packets = e.is_atomic() ? 1 : packets_of(e.wqe.length, ctx_.mtu);

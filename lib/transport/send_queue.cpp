@@ -38,11 +38,23 @@ void SendQueue::skip_acknowledged() {
 }
 
 void SendQueue::leave_acknowledged() {
-    const SendEntry& e = ring.at(una_seq);
-    if (una != e.end) return;
-    if (e.wants_data()) --data_requests;
-    // A message that is not sent completely cannot be acknowledged completely: end lies beyond high.
-    ++una_seq;
+    // Local operations have no packets: they leave together with what is before them.
+    while (una_seq != started_seq && una == ring.at(una_seq).end) {
+        if (ring.at(una_seq).wants_data()) --data_requests;
+        // A message that is not sent completely cannot be acknowledged completely: end lies beyond high.
+        ++una_seq;
+    }
+}
+
+void SendQueue::pass_local() {
+    if (cur_seq == started_seq) {
+        SendEntry& e = ring.at(cur_seq);
+        e.first = e.end = high;
+        e.first_request = requests_sent;
+        ++started_seq;
+    }
+    ++cur_seq;
+    if (una_seq != started_seq) leave_acknowledged();
 }
 
 }  // namespace rocemu::transport

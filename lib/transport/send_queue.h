@@ -37,6 +37,8 @@ struct SendEntry {
         return wqe.opcode == WrOpcode::AtomicCmpAndSwp || wqe.opcode == WrOpcode::AtomicFetchAndAdd;
     }
     [[nodiscard]] bool wants_data() const { return is_read() || is_atomic(); }
+    // Done where it stands in the queue, nothing is sent: it takes no PSN.
+    [[nodiscard]] bool is_local() const { return wqe.opcode == WrOpcode::LocalInv || wqe.opcode == WrOpcode::BindMw; }
 };
 
 class SendQueue {
@@ -87,6 +89,8 @@ class SendQueue {
     [[nodiscard]] uint32_t responses_expected(uint32_t most) const {
         return data_requests == 0 ? 0 : static_cast<uint32_t>(std::min<uint64_t>(high - una, most));
     }
+    // The local operation at cur_seq was carried out, or is met again on the way forward.
+    void pass_local();
     // Back to the oldest unacknowledged packet (go-back-N).
     void rewind() {
         cur = una;

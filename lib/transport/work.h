@@ -17,12 +17,13 @@ struct SendWqe {
     WrOpcode opcode = WrOpcode::Send;
     uint8_t flags = 0;  // send_flags
     uint8_t num_sge = 0;
-    uint32_t length = 0;    // bytes of the whole message, the sum of its SGEs (at most 2^31, checked by the engine)
-    uint32_t imm_data = 0;  // as it goes on the wire, network order kept as four raw bytes; or the rkey to invalidate
-    uint64_t remote_addr = 0;
-    uint32_t rkey = 0;
-    uint64_t compare_add = 0;
-    uint64_t swap = 0;
+    uint32_t length = 0;  // bytes of the whole message, the sum of its SGEs (at most 2^31, checked by the engine)
+    // As it goes on the wire, network order kept as four raw bytes; or the rkey to invalidate; BIND_MW: the lkey.
+    uint32_t imm_data = 0;
+    uint64_t remote_addr = 0;  // BIND_MW: address in the region
+    uint32_t rkey = 0;         // BIND_MW: the window's new one
+    uint64_t compare_add = 0;  // BIND_MW: bytes
+    uint64_t swap = 0;         // BIND_MW: access_flags
     // Payload in memory the daemon has mapped (inline data in the SQ slot, the session's stage): valid until the
     // completion of this WQE was written. nullptr: gather from the SGEs. A staged payload has SGEs too: keys are checked.
     const std::byte* mapped = nullptr;

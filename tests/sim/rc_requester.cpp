@@ -174,7 +174,7 @@ TEST_CASE("local errors complete in their turn", "[sim][requester][case22][10.8.
         p.e.send(WrOpcode::RdmaWrite, local(4000, 0x5000), kRemote);
     }
     SECTION("operation unknown here") {
-        p.e.send(WrOpcode::BindMw, {});
+        p.e.send(WrOpcode::Tso, {});
         want = WcStatus::LocQpOpErr;
     }
     SECTION("found wrong by the engine") {

@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <cerrno>
 
 #include "control/services/services.h"
@@ -45,7 +46,7 @@ void handle(Call& call, const abi::RegMrRequest& request) {
     if (session.mrs.size() >= static_cast<size_t>(control.config.limits.max_mr)) return call.reply.fail(ENOMEM);
     const auto key = control.keys.take();
     if (!key) return call.reply.fail(ENOMEM);
-    session.mrs.emplace(*key, MrObject{request.pd, pd->second.context});
+    session.mrs.emplace(*key, MrObject{request.pd, pd->second.context, request.access});
     ++pd->second.users;
 
     memory::Region region;
@@ -87,9 +88,26 @@ void remove_mr(Control& control, const std::shared_ptr<Session>& session, uint32
 }
 
 void handle(Call& call, const abi::DeregMrRequest& request) {
-    if (!call.session->mrs.contains(request.key)) return call.reply.fail(EINVAL);
-    remove_mr(call.control, call.session, request.key,
-              [reply = call.reply]() mutable { reply.send(abi::DeregMrReply{}); });
+    const auto it = call.session->mrs.find(request.key);
+    if (it == call.session->mrs.end()) return call.reply.fail(EINVAL);
+    const auto remove = [&control = call.control, session = call.session, key = request.key, reply = call.reply]() {
+        remove_mr(control, session, key, [reply]() mutable { reply.send(abi::DeregMrReply{}); });
+    };
+    if (!(it->second.access & access_flags::kMwBind)) return remove();
+    // IBTA 10.6.7.2: a region to which windows are bound stays.
+    auto in_use = std::make_shared<std::atomic<bool>>(false);
+    call.control.call_all(
+        call.session,
+        [key = request.key, in_use](engine::Shard& shard, uint32_t) {
+            const memory::Region* region = shard.keys().find(key);
+            if (region != nullptr && region->windows != 0) *in_use = true;
+            return true;
+        },
+        [session = call.session, key = request.key, in_use, remove, reply = call.reply]() mutable {
+            if (*in_use) return reply.fail(EBUSY);
+            if (!session->mrs.contains(key)) return reply.fail(EINVAL);
+            remove();
+        });
 }
 
 }  // namespace rocemu::control

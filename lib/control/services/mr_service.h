@@ -12,4 +12,6 @@ namespace rocemu::control {
 // Precondition: the key is in session->mrs. `done` when no shard knows it any more.
 void remove_mr(Control& control, const std::shared_ptr<Session>& session, uint32_t key, std::function<void()> done);
 
+void remove_mw(Control& control, const std::shared_ptr<Session>& session, uint32_t handle, std::function<void()> done);
+
 }  // namespace rocemu::control
