@@ -193,12 +193,46 @@ struct CreateCqReply {
 struct DestroyCqRequest { uint32_t cq = 0; };
 struct DestroyCqReply {};
 
+struct CreateSrqRequest {
+    uint32_t pd = 0;
+    uint32_t max_wr = 0, max_sge = 0;
+    uint32_t limit = 0;
+    uint64_t cookie = 0;  // the application's ibv_srq pointer, returned in asynchronous events
+};
+struct CreateSrqReply {
+    uint32_t srq = 0;
+    uint32_t max_wr = 0, max_sge = 0;
+    uint32_t reserved = 0;
+    uint64_t new_region_bytes = 0;
+    QueueRef queue;
+};
+// A new size comes with a new queue, to which the daemon has moved what waited, under the same indices. The application
+// posts nothing between request and reply.
+struct ModifySrqRequest {
+    uint32_t srq = 0;
+    uint32_t mask = 0;  // srq_attr_mask
+    uint32_t max_wr = 0, limit = 0;
+};
+struct ModifySrqReply {
+    uint32_t max_wr = 0;
+    uint32_t reserved = 0;
+    uint64_t new_region_bytes = 0;
+    QueueRef queue;  // no region: unchanged
+};
+struct QuerySrqRequest { uint32_t srq = 0; };
+struct QuerySrqReply { uint32_t max_wr = 0, max_sge = 0, limit = 0; };
+struct DestroySrqRequest { uint32_t srq = 0; };
+struct DestroySrqReply {};
+
+inline constexpr uint32_t kNoSrq = 0;
 struct CreateQpRequest {
     uint32_t pd = 0;
     uint32_t send_cq = 0, recv_cq = 0;
     uint32_t type = 0;  // QpType
     uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0, max_inline_data = 0;
     uint32_t sq_sig_all = 0;
+    uint32_t srq = kNoSrq;
+    uint32_t reserved = 0;
     uint64_t cookie = 0;  // the application's ibv_qp pointer, returned in asynchronous events
 };
 struct CreateQpReply {

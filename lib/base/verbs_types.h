@@ -87,6 +87,10 @@ inline constexpr uint32_t kState = 1 << 0, kCurState = 1 << 1, kEnSqdAsyncNotify
                           kRateLimit = 1 << 25;
 }
 
+namespace srq_attr_mask {
+inline constexpr uint32_t kMaxWr = 1, kLimit = 2;
+}
+
 enum class AsyncEvent : uint8_t {
     CqErr = 0,
     QpFatal,

@@ -25,6 +25,7 @@ Control::Control(const config::Config& c, EventLoop& l, std::vector<engine::Shar
       session_ids(1, 1u << 30),
       pd_ids(1, 1u << 30),
       cq_ids(1, 1u << 30),
+      srq_ids(1, 1u << 24),
       qpns(shards.size()),
       started(EventLoop::now()) {
     for (auto& device : devices)

@@ -37,7 +37,7 @@ struct Control {
     std::unique_ptr<Captures> captures;
     std::unique_ptr<CmService> cm;
 
-    IdPool session_ids, pd_ids, cq_ids;
+    IdPool session_ids, pd_ids, cq_ids, srq_ids;
     KeyAllocator keys;
     QpnAllocator qpns;
     // By number; those that end are still here until nothing of them is left.

@@ -16,7 +16,8 @@ constexpr uint32_t kVendorId = 0x02524f;
 constexpr uint32_t kVendorPartId = 1;
 
 constexpr uint32_t kCapPortActiveEvent = 1 << 10, kCapSysImageGuid = 1 << 11, kCapRcRnrNakGen = 1 << 12,
-                   kCapMemWindow = 1 << 17, kCapMemMgtExtensions = 1 << 21, kCapMemWindowType2B = 1 << 24;
+                   kCapSrqResize = 1 << 13, kCapMemWindow = 1 << 17, kCapMemMgtExtensions = 1 << 21,
+                   kCapMemWindowType2B = 1 << 24;
 constexpr uint32_t kPortCmSupported = 1 << 16, kPortIpBasedGids = 1 << 26;
 constexpr uint32_t kStateDown = 1, kStateActive = 4;
 constexpr uint32_t kPhysDisabled = 3, kPhysLinkUp = 5;
@@ -45,6 +46,9 @@ abi::QueryDeviceReply device_attributes(const Device& device, const config::Limi
     r.max_cq = u32(limits.max_cq);
     r.max_cqe = u32(limits.max_cqe);
     r.max_mr = u32(limits.max_mr);
+    r.max_srq = u32(limits.max_srq);
+    r.max_srq_wr = u32(limits.max_srq_wr);
+    r.max_srq_sge = u32(limits.max_sge);
     r.max_mw = u32(limits.max_mw);
     r.max_pd = u32(limits.max_pd);
     r.max_qp_rd_atom = r.max_qp_init_rd_atom = u32(limits.max_rd_atomic);
@@ -52,7 +56,7 @@ abi::QueryDeviceReply device_attributes(const Device& device, const config::Limi
     r.vendor_id = kVendorId;
     r.vendor_part_id = kVendorPartId;
     r.hw_ver = 1;
-    r.device_cap_flags = kCapPortActiveEvent | kCapSysImageGuid | kCapRcRnrNakGen | kCapMemWindow |
+    r.device_cap_flags = kCapPortActiveEvent | kCapSysImageGuid | kCapRcRnrNakGen | kCapSrqResize | kCapMemWindow |
                          kCapMemMgtExtensions | kCapMemWindowType2B;
     r.atomic_cap = kAtomicHca;
     r.max_pkeys = 1;

@@ -49,10 +49,19 @@ struct CqObject {
     QueueBlock block;
 };
 
+struct SrqObject {
+    uint32_t context = 0, pd = 0;
+    uint32_t shard = 0;  // of all its QPs
+    uint32_t users = 0;  // QPs
+    uint32_t max_wr = 0, max_sge = 0;
+    QueueBlock block;
+};
+
 struct QpObject {
     uint32_t context = 0, device = 0;
     uint32_t shard = 0, slot = 0;
     uint32_t pd = 0, send_cq = 0, recv_cq = 0;
+    uint32_t srq = 0;  // abi::kNoSrq: none
     QpType type = QpType::Rc;
     QueueBlock block;
 };

@@ -11,9 +11,12 @@ QpnAllocator::QpnAllocator(uint32_t shards) : load_(shards), cursor_(shards), us
     used_[kNumbers - 1] = true;
 }
 
-std::optional<uint32_t> QpnAllocator::take() {
+uint32_t QpnAllocator::least_loaded() const {
+    return static_cast<uint32_t>(std::min_element(load_.begin(), load_.end()) - load_.begin());
+}
+
+std::optional<uint32_t> QpnAllocator::take(uint32_t shard) {
     const auto shards = static_cast<uint32_t>(load_.size());
-    const auto shard = static_cast<uint32_t>(std::min_element(load_.begin(), load_.end()) - load_.begin());
     const uint32_t buckets = (256 - shard + shards - 1) / shards;
     const uint32_t all = buckets * 0xffff;
     for (uint32_t i = 0; i < all; ++i) {

@@ -9,16 +9,21 @@
 #include <optional>
 #include <vector>
 
+#include "wire/dest_qp.h"
+
 namespace rocemu::control {
 
 class QpnAllocator {
   public:
     explicit QpnAllocator(uint32_t shards);
 
-    // On the shard with the fewest QPs.
-    std::optional<uint32_t> take();
+    std::optional<uint32_t> take(uint32_t shard);
     void give_back(uint32_t qpn);
-    [[nodiscard]] uint32_t shard_of(uint32_t qpn) const { return (qpn & 0xff) % static_cast<uint32_t>(load_.size()); }
+    // The shard with the fewest QPs.
+    [[nodiscard]] uint32_t least_loaded() const;
+    [[nodiscard]] uint32_t shard_of(uint32_t qpn) const {
+        return wire::shard_of_qpn(qpn, static_cast<uint32_t>(load_.size()));
+    }
 
   private:
     static constexpr uint32_t kNumbers = 1u << 24;

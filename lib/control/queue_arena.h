@@ -7,7 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "abi/queues.h"
 #include "control/shared_region.h"
+#include "engine/setup.h"
 
 namespace rocemu::control {
 
@@ -17,6 +19,15 @@ struct QueueBlock {
     uint64_t bytes = 0;  // as allocated
     std::byte* address = nullptr;
 };
+
+// Bytes of a work queue: header and slots.
+[[nodiscard]] constexpr uint64_t queue_bytes(uint32_t entries, uint32_t stride) {
+    const uint64_t bytes = sizeof(abi::QueueHeader) + uint64_t{entries} * stride;
+    return (bytes + abi::kCacheLine - 1) / abi::kCacheLine * abi::kCacheLine;
+}
+[[nodiscard]] inline engine::QueueView view_of(std::byte* base, uint32_t entries, uint32_t stride) {
+    return {reinterpret_cast<abi::QueueHeader*>(base), base + sizeof(abi::QueueHeader), entries, stride};
+}
 
 class QueueArena {
   public:

@@ -76,6 +76,7 @@ class Session {
     std::unordered_map<uint32_t, MwObject> mws;  // by the key they were allocated with
     std::unordered_map<uint32_t, ChannelObject> channels;
     std::unordered_map<uint32_t, CqObject> cqs;
+    std::unordered_map<uint32_t, SrqObject> srqs;
     std::unordered_map<uint32_t, QpObject> qps;  // by QPN
 
     CmTables cm;  // the rdma_cm device

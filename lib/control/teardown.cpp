@@ -11,6 +11,7 @@
 #include "control/services/cq_service.h"
 #include "control/services/mr_service.h"
 #include "control/services/qp_service.h"
+#include "control/services/srq_service.h"
 
 namespace rocemu::control {
 namespace {
@@ -53,6 +54,7 @@ void destroy_context(Control& control, const std::shared_ptr<Session>& session, 
                      std::function<void()> done) {
     for (const uint32_t qpn : members(session->qps, context)) remove_qp(control, session, qpn, [] {});
     session->when_idle([&control, session, context, done = std::move(done)] {
+        for (const uint32_t id : members(session->srqs, context)) remove_srq(control, session, id, [] {});
         for (const uint32_t id : members(session->cqs, context)) remove_cq(control, session, id, [] {});
         for (const uint32_t key : members(session->mws, context)) remove_mw(control, session, key, [] {});
         for (const uint32_t key : members(session->mrs, context)) remove_mr(control, session, key, [] {});

@@ -11,6 +11,7 @@
 
 #include "abi/messages.h"
 #include "engine/qp_record.h"
+#include "engine/srq.h"
 
 namespace rocemu::engine {
 
@@ -70,6 +71,10 @@ bool Completions::collect(QpRecord& record, Instant now) {
 
 void Completions::raise(const QpRecord& record, AsyncEvent event) {
     post({ShardEventKind::Async, event, record.setup.session, record.setup.context, record.setup.cookie, {}, {}});
+}
+
+void Completions::raise(const SrqRecord& srq, AsyncEvent event) {
+    post({ShardEventKind::Async, event, srq.setup.session, srq.setup.context, srq.setup.cookie, {}, {}});
 }
 
 // A client that makes events faster than control takes them loses its events, nobody else's memory.

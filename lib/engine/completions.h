@@ -15,6 +15,7 @@ namespace rocemu::engine {
 
 class CqRing;
 struct QpRecord;
+struct SrqRecord;
 struct Session;
 
 class Completions {
@@ -28,6 +29,7 @@ class Completions {
     // Events that found the notifier full wait here.
     [[nodiscard]] bool owes() const { return !owed_.empty() || !async_backlog_.empty(); }
     void raise(const QpRecord& record, AsyncEvent event);
+    void raise(const SrqRecord& srq, AsyncEvent event);
     // The ring goes away: forget it.
     void forget(CqRing& ring);
 

@@ -9,6 +9,7 @@
 #include "engine/cq_ring.h"
 #include "engine/device.h"
 #include "engine/held_frames.h"
+#include "engine/queue_reader.h"
 #include "engine/session.h"
 #include "engine/setup.h"
 #include "transport/qp.h"
@@ -17,26 +18,7 @@
 namespace rocemu::engine {
 
 struct PlaceJob;
-
-// One direction's queue: our own copy of sizes, our own index. `header->producer` is only ever compared.
-struct QueueReader {
-    QueueView view;
-    uint32_t consumer = 0;
-
-    // WQEs that wait, or kBroken: the producer index is impossible (more than the queue holds).
-    static constexpr uint32_t kBroken = 0xffffffff;
-    [[nodiscard]] uint32_t available() const {
-        if (view.header == nullptr) return 0;
-        const uint32_t n = view.header->producer.load(std::memory_order_acquire) - consumer;
-        return n <= view.entries ? n : kBroken;
-    }
-    [[nodiscard]] std::byte* slot() const {
-        return view.slots + size_t{consumer & (view.entries - 1)} * view.stride;
-    }
-    void publish() { view.header->consumer.store(consumer, std::memory_order_release); }
-    // RESET: both sides start again at 0 (abi/queues.h).
-    void restart() { consumer = 0; }
-};
+struct SrqRecord;
 
 // The oldest WQE in the queue waits for the provider to capture its payload (sq_reader.cpp).
 struct CaptureWait {
@@ -68,6 +50,7 @@ struct QpRecord {
     QueueReader sq, rq;
     CaptureWait capture;
     uint32_t retired = 0;  // send WQEs that have completed, as told to the application
+    SrqRecord* srq = nullptr;  // receives come from it; rq is empty then
 
     // From the address vector (RTR).
     wire::HeaderTemplate headers;

@@ -8,6 +8,7 @@
 #include "engine/neighbour_rx.h"
 #include "engine/qp_record.h"
 #include "engine/rq_reader.h"
+#include "engine/srq.h"
 #include "wire/icrc.h"
 
 namespace rocemu::engine {
@@ -142,8 +143,15 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
         return record->qp.handle_cnp(now);
     }
     // A broken receive queue reads as an empty one; the scheduler ends the QP at its next turn.
-    if (view_.op->consumes_receive()) top_up_if_low(*record);
-    const bool kept = record->qp.handle_packet(view_, now, placement_.kept().room_for(*record));
+    bool lent = false;
+    if (record->srq != nullptr)
+        lent = view_.op->takes_receive() && lend_receive(*record, completions_);
+    else if (view_.op->consumes_receive())
+        top_up_if_low(*record);
+    // A receive is lent for the packet at hand: early ones of a QP with an SRQ are not kept.
+    const bool may_keep = record->srq == nullptr && placement_.kept().room_for(*record);
+    const bool kept = record->qp.handle_packet(view_, now, may_keep);
+    if (lent) settle_receive(*record, completions_);
     if (kept) placement_.kept().keep(*record, view_, frame);
     touch(*record, i, payload && !kept);
     // What follows in this burst must not meet a gap that is closed.

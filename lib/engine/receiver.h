@@ -19,8 +19,14 @@ class Receiver {
   public:
     static constexpr uint32_t kBurst = 64;
 
-    Receiver(const QpnTable& qps, Placement& placement, Scheduler& scheduler, Notifier& notifier, bool icrc_check)
-        : qps_(qps), placement_(placement), scheduler_(scheduler), notifier_(notifier), icrc_check_(icrc_check) {}
+    Receiver(const QpnTable& qps, Placement& placement, Scheduler& scheduler, Completions& completions,
+             Notifier& notifier, bool icrc_check)
+        : qps_(qps),
+          placement_(placement),
+          scheduler_(scheduler),
+          completions_(completions),
+          notifier_(notifier),
+          icrc_check_(icrc_check) {}
 
     // One burst of the device. True if there were frames.
     bool run(Device& device, Instant now);
@@ -38,6 +44,7 @@ class Receiver {
     const QpnTable& qps_;
     Placement& placement_;
     Scheduler& scheduler_;
+    Completions& completions_;
     Notifier& notifier_;
     bool icrc_check_;
     QpRecord* touched_ = nullptr;

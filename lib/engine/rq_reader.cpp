@@ -11,29 +11,32 @@
 
 namespace rocemu::engine {
 
+void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge) {
+    const std::byte* slot = reader.slot();
+    abi::RqWqe copy;
+    std::memcpy(&copy, slot, sizeof copy);
+    std::array<Sge, kMaxSgesPerWqe> sges;
+    transport::RecvWqe wqe;
+    wqe.wr_id = copy.wr_id;
+    wqe.index = reader.consumer;
+    uint32_t count = 0;
+    if (copy.num_sge > std::min(max_sge, kMaxSgesPerWqe)) {
+        wqe.preset_error = WcStatus::LocQpOpErr;
+    } else {
+        count = copy.num_sge;
+        std::memcpy(sges.data(), slot + sizeof copy, count * sizeof(Sge));
+        for (uint32_t s = 0; s < count; ++s) wqe.length += sges[s].length;
+        wqe.num_sge = static_cast<uint8_t>(count);
+    }
+    qp.post_recv(wqe, {sges.data(), count});
+}
+
 bool top_up_receives(QpRecord& record) {
     const uint32_t waiting = record.rq.available();
     if (waiting == QueueReader::kBroken) return false;
     const uint32_t n = std::min(waiting, record.qp.recv_room());
-    const uint32_t most = std::min(record.setup.config.caps.max_recv_sge, kMaxSgesPerWqe);
-    std::array<Sge, kMaxSgesPerWqe> sges;
     for (uint32_t i = 0; i < n; ++i) {
-        const std::byte* slot = record.rq.slot();
-        abi::RqWqe copy;
-        std::memcpy(&copy, slot, sizeof copy);
-        transport::RecvWqe wqe;
-        wqe.wr_id = copy.wr_id;
-        wqe.index = record.rq.consumer;
-        uint32_t count = 0;
-        if (copy.num_sge > most) {
-            wqe.preset_error = WcStatus::LocQpOpErr;
-        } else {
-            count = copy.num_sge;
-            std::memcpy(sges.data(), slot + sizeof copy, count * sizeof(Sge));
-            for (uint32_t s = 0; s < count; ++s) wqe.length += sges[s].length;
-            wqe.num_sge = static_cast<uint8_t>(count);
-        }
-        record.qp.post_recv(wqe, {sges.data(), count});
+        post_receive(record.qp, record.rq, record.setup.config.caps.max_recv_sge);
         ++record.rq.consumer;
     }
     if (n != 0) record.rq.publish();

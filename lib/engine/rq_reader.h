@@ -4,9 +4,15 @@
 
 #include <cstdint>
 
+#include "transport/qp.h"
+
 namespace rocemu::engine {
 
 struct QpRecord;
+struct QueueReader;
+
+// The WQE at the reader's index, copied once and checked on the copy, goes to the core. The index stays.
+void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge);
 
 // Fills the core's window. False: the producer index is impossible.
 bool top_up_receives(QpRecord& record);

@@ -21,6 +21,7 @@ namespace rocemu::engine {
 using DeviceId = uint32_t;
 using SessionId = uint32_t;  // equals the memory::SpaceId of the process
 using CqId = uint32_t;
+using SrqId = uint32_t;  // 0: none
 
 struct DeviceSetup {
     DeviceId id = 0;
@@ -60,12 +61,22 @@ struct QueueView {
     uint32_t stride = 0;
 };
 
+struct SrqSetup {
+    SrqId id = 0;
+    SessionId session = 0;
+    QueueView queue;
+    uint32_t max_sge = 0;
+    uint64_t cookie = 0;
+    uint32_t context = 0;  // control's number, echoed in asynchronous events
+};
+
 struct QpSetup {
     transport::QpConfig config;
     DeviceId device = 0;
     SessionId session = 0;
     uint32_t slot = 0;
     CqId send_cq = 0, recv_cq = 0;
+    SrqId srq = 0;
     QueueView sq, rq;
     uint64_t cookie = 0;
     uint32_t context = 0;  // control's number, echoed in asynchronous events

@@ -13,7 +13,7 @@ Shard::Impl::Impl(const ShardConfig& c)
     : config(c),
       waiter(c.wait),
       scheduler(config, placement, transmitter, completions),
-      receiver(live, placement, scheduler, notifier, c.icrc_check) {}
+      receiver(live, placement, scheduler, completions, notifier, c.icrc_check) {}
 
 Shard::Impl::~Impl() = default;
 

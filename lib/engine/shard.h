@@ -89,6 +89,14 @@ class Shard {
     void create_cq(const CqSetup& setup);
     void destroy_cq(CqId cq);
 
+    void create_srq(const SrqSetup& setup);
+    void destroy_srq(SrqId srq);
+    // Arms the limit event; raised at once if fewer WQEs wait. 0 disarms.
+    void set_srq_limit(SrqId srq, uint32_t limit);
+    [[nodiscard]] uint32_t srq_limit(SrqId srq) const;
+    // What waits moves to `queue`, under the same indices. EINVAL: it does not fit, or the queue is broken.
+    int resize_srq(SrqId srq, const QueueView& queue);
+
     void create_qp(const QpSetup& setup);
     // 0 or errno as transport::Qp::modify. `route`: the address headers, when mask has kAv (RTR); a UDP source port of
     // 0 is replaced by the one of the flow. EAGAIN (RESET only): payload jobs are out, nothing new is taken; call again

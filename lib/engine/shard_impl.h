@@ -15,6 +15,7 @@
 #include "engine/receiver.h"
 #include "engine/scheduler.h"
 #include "engine/shard.h"
+#include "engine/srq.h"
 #include "engine/transmitter.h"
 #include "engine/waiter.h"
 
@@ -62,6 +63,7 @@ struct Shard::Impl {
     std::vector<Session*> session_list;
     size_t next_session = 0;  // with whom the next scan begins
     std::unordered_map<CqId, std::unique_ptr<CqRing>> cqs;
+    std::unordered_map<SrqId, std::unique_ptr<SrqRecord>> srqs;
     std::unordered_map<uint32_t, std::unique_ptr<QpRecord>> records;  // by QPN, the dying ones too
 };
 

@@ -92,6 +92,7 @@ void Shard::create_qp(const QpSetup& setup) {
     Device& device = impl_->device(setup.device);
     auto record = std::make_unique<QpRecord>(setup, transport::Environment{impl_->keys, device.counters}, device,
                                              session, *impl_->cqs.at(setup.send_cq), *impl_->cqs.at(setup.recv_cq));
+    if (setup.srq != 0) record->srq = impl_->srqs.at(setup.srq).get();
     if (session.by_slot.size() <= setup.slot)
         session.by_slot.resize(std::min<size_t>((size_t{setup.slot} + 64) / 64 * 64, abi::kMaxQpsPerSession));
     session.by_slot.at(setup.slot) = record.get();

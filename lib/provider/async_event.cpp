@@ -8,6 +8,7 @@
 #include "provider/objects.h"
 #include "provider/qp.h"
 #include "provider/real_verbs.h"
+#include "provider/srq.h"
 
 namespace rocemu::provider {
 namespace {
@@ -36,6 +37,14 @@ bool fill(Session& session, const abi::AsyncEventRecord& record, ibv_async_event
             if (!session.qps.contains(qp)) return false;
             ++qp->async_delivered;
             event.element.qp = qp->base();
+            return true;
+        }
+        case IBV_EVENT_SRQ_ERR:
+        case IBV_EVENT_SRQ_LIMIT_REACHED: {
+            auto* srq = reinterpret_cast<Srq*>(record.element);
+            if (!session.srqs.contains(srq)) return false;
+            ++srq->async_delivered;
+            event.element.srq = &srq->base;
             return true;
         }
         case IBV_EVENT_DEVICE_FATAL:

@@ -7,15 +7,12 @@
 #include "provider/objects.h"
 #include "provider/qp.h"
 #include "provider/query.h"
+#include "provider/srq.h"
 
 namespace rocemu::provider {
 namespace {
 
 int no_close_xrcd(ibv_xrcd*) { return EOPNOTSUPP; }
-int no_post_srq_recv(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-    *bad_wr = wr;
-    return EOPNOTSUPP;
-}
 
 // verbs_context::priv is libibverbs' own; functions of newer releases that we do not provide look for drivers' functions
 // behind it. Whatever they find says EOPNOTSUPP.
@@ -43,6 +40,7 @@ void fill_context_ops(Context& context) {
     v.query_rt_values = query_rt_values;
     v.create_cq_ex = create_cq_ex;
     v.create_qp_ex = create_qp_ex;
+    v.create_srq_ex = create_srq_ex;
     v.close_xrcd = no_close_xrcd;
 
     ibv_context_ops& o = v.context.ops;
@@ -53,7 +51,7 @@ void fill_context_ops(Context& context) {
     o.bind_mw = bind_mw;
     o.poll_cq = poll_cq;
     o.req_notify_cq = req_notify_cq;
-    o.post_srq_recv = no_post_srq_recv;
+    o.post_srq_recv = post_srq_recv;
     o.post_send = post_send;
     o.post_recv = post_recv;
 }

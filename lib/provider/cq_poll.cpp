@@ -20,7 +20,7 @@ bool accept(const Session& session, const abi::Cqe& cqe) {
     if (slot.qpn.load(std::memory_order_relaxed) != cqe.qpn) return false;
     Qp* qp = slot.qp.load(std::memory_order_relaxed);
     if (qp == nullptr) return false;
-    (cqe.is_recv != 0 ? qp->rq : qp->sq).complete(cqe.wqe_index);
+    (cqe.is_recv != 0 ? qp->rq : qp->sq).complete(cqe.wqe_index);  // with an SRQ rq is empty: nothing happens
     if (cqe.is_recv == 0) reclaim_captured(*qp);
     return true;
 }

@@ -4,6 +4,7 @@
 #include "base/verbs_types.h"
 #include "provider/objects.h"
 #include "provider/qp.h"
+#include "provider/srq.h"
 
 namespace rocemu::provider {
 
@@ -65,6 +66,10 @@ SAME(qp_attr_mask::kSqPsn, IBV_QP_SQ_PSN);
 SAME(qp_attr_mask::kMaxDestRdAtomic, IBV_QP_MAX_DEST_RD_ATOMIC);
 SAME(qp_attr_mask::kDestQpn, IBV_QP_DEST_QPN);
 SAME(qp_attr_mask::kRateLimit, IBV_QP_RATE_LIMIT);
+SAME(srq_attr_mask::kMaxWr, IBV_SRQ_MAX_WR);
+SAME(srq_attr_mask::kLimit, IBV_SRQ_LIMIT);
+SAME(AsyncEvent::SrqErr, IBV_EVENT_SRQ_ERR);
+SAME(AsyncEvent::SrqLimitReached, IBV_EVENT_SRQ_LIMIT_REACHED);
 SAME(AsyncEvent::CqErr, IBV_EVENT_CQ_ERR);
 SAME(AsyncEvent::QpAccessErr, IBV_EVENT_QP_ACCESS_ERR);
 SAME(AsyncEvent::CommEst, IBV_EVENT_COMM_EST);
@@ -80,7 +85,7 @@ static_assert(sizeof(ibv_qp_attr) == 144 && sizeof(ibv_gid_entry) == 32);
 
 // Applications hold pointers to the first member.
 static_assert(offsetof(Device, base) == 0 && offsetof(Pd, base) == 0 && offsetof(Mr, base) == 0);
-static_assert(offsetof(Channel, base) == 0 && offsetof(Cq, ex) == 0 && offsetof(Qp, ex) == 0);
+static_assert(offsetof(Channel, base) == 0 && offsetof(Cq, ex) == 0 && offsetof(Srq, base) == 0 && offsetof(Qp, ex) == 0);
 static_assert(offsetof(verbs_context, context) + sizeof(ibv_context) == sizeof(verbs_context));
 
 }  // namespace rocemu::provider

@@ -9,31 +9,9 @@
 #include "provider/capture.h"
 #include "provider/cq.h"
 #include "provider/objects.h"
-#include "provider/spinlock.h"
+#include "provider/work_queue.h"
 
 namespace rocemu::provider {
-
-struct WorkQueue {
-    Spinlock lock;
-    abi::QueueHeader* header;
-    std::byte* slots;
-    uint32_t mask;
-    uint32_t stride;
-    uint32_t depth;              // WRs that may be outstanding: exactly what was granted, not the slots
-    uint32_t max_sge;
-    std::atomic<uint32_t> head;  // next index to be written; written under `lock`
-    std::atomic<uint32_t> tail;  // oldest index that is not completed; written under the CQ's lock
-
-    [[nodiscard]] std::byte* slot(uint32_t index) const { return slots + size_t{index & mask} * stride; }
-    [[nodiscard]] uint32_t outstanding() const {
-        return head.load(std::memory_order_acquire) - tail.load(std::memory_order_acquire);
-    }
-    // Completion of WQE `index`: it and all before it are free. Ignores what cannot be.
-    void complete(uint32_t index) {
-        const uint32_t t = tail.load(std::memory_order_relaxed);
-        if (index - t < head.load(std::memory_order_relaxed) - t) tail.store(index + 1, std::memory_order_release);
-    }
-};
 
 struct Qp {
     ibv_qp_ex ex;  // begins with the ibv_qp that applications hold

@@ -8,20 +8,6 @@
 namespace rocemu::provider {
 namespace {
 
-bool set_up(Session& session, const abi::QueueRef& ref, uint32_t depth, uint32_t max_sge, uint32_t least_stride,
-            WorkQueue& queue) {
-    QueueView view;
-    if (!session.regions().view(ref, ref.offset, view)) return false;
-    if (depth > view.entries || (view.entries != 0 && view.stride < least_stride)) return false;
-    queue.header = view.header;
-    queue.slots = view.slots;
-    queue.mask = view.entries - 1;
-    queue.stride = view.stride;
-    queue.depth = depth;
-    queue.max_sge = max_sge;
-    return true;
-}
-
 // Takes what the reply says into `qp`. 0 or errno.
 int adopt(Session& session, const abi::CreateQpReply& reply, FdList& fds, Qp& qp) {
     const abi::QueueRef& region_of = reply.sq.region != abi::kNoRegion ? reply.sq : reply.rq;
@@ -42,7 +28,7 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr) {
     if (attr.send_cq == nullptr || attr.recv_cq == nullptr || attr.send_cq->context != pd->context ||
         attr.recv_cq->context != pd->context)
         return fail_pointer<Qp>(EINVAL);
-    if (attr.srq != nullptr) return fail_pointer<Qp>(EOPNOTSUPP);
+    if (attr.srq != nullptr && attr.srq->context != pd->context) return fail_pointer<Qp>(EINVAL);
     Session& session = *Pd::of(pd)->context().session;
     auto* qp = new (std::nothrow) Qp{};
     if (qp == nullptr) return fail_pointer<Qp>(ENOMEM);
@@ -56,6 +42,7 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr) {
     request.max_send_sge = attr.cap.max_send_sge;
     request.max_recv_sge = attr.cap.max_recv_sge;
     request.max_inline_data = attr.cap.max_inline_data;
+    if (attr.srq != nullptr) request.srq = attr.srq->handle;
     request.sq_sig_all = attr.sq_sig_all != 0 ? 1 : 0;
     request.cookie = reinterpret_cast<uint64_t>(qp);
     abi::CreateQpReply reply;
@@ -77,6 +64,7 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr) {
     b->pd = pd;
     b->send_cq = attr.send_cq;
     b->recv_cq = attr.recv_cq;
+    b->srq = attr.srq;
     b->handle = reply.qpn;
     b->qp_num = reply.qpn;
     b->state = IBV_QPS_RESET;

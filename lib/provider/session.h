@@ -20,6 +20,7 @@ namespace rocemu::provider {
 struct Context;
 struct Cq;
 struct Qp;
+struct Srq;
 
 enum class SessionState : uint32_t {
     Alive,
@@ -78,6 +79,7 @@ class Session {
     Mutex objects_lock;
     std::unordered_set<Cq*> cqs;
     std::unordered_set<Qp*> qps;
+    std::unordered_set<Srq*> srqs;
 
   private:
     Session() = default;

@@ -6,23 +6,6 @@
 
 using namespace rocemu::provider;
 
-ROCEMU_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attr) {
-    if (!ours(pd->context)) return real().ibv_create_srq(pd, attr);
-    return fail_pointer<ibv_srq>(EOPNOTSUPP);
-}
-ROCEMU_EXPORT int ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
-    if (!ours(srq->context)) return real().ibv_modify_srq(srq, attr, mask);
-    return EOPNOTSUPP;
-}
-ROCEMU_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
-    if (!ours(srq->context)) return real().ibv_query_srq(srq, attr);
-    return EOPNOTSUPP;
-}
-ROCEMU_EXPORT int ibv_destroy_srq(ibv_srq* srq) {
-    if (!ours(srq->context)) return real().ibv_destroy_srq(srq);
-    return EOPNOTSUPP;
-}
-
 ROCEMU_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     if (!ours(pd->context)) return real().ibv_create_ah(pd, attr);
     return fail_pointer<ibv_ah>(EOPNOTSUPP);

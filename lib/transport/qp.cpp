@@ -126,6 +126,10 @@ void Qp::set_receives_waiting(uint32_t count) {
     impl_->receive_queue.waiting = count;
 }
 
+bool Qp::reclaim_recv() {
+    return impl_->receive_queue.reclaim();
+}
+
 bool Qp::handle_packet(const wire::PacketView& packet, Instant now, bool may_keep) {
     QpContext& ctx = impl_->ctx;
     const bool response = packet.op->is_response();

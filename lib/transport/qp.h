@@ -34,6 +34,7 @@ struct QpConfig {
     QpCaps caps;
     bool sq_sig_all = false;
     memory::PdId pd = 0;
+    memory::PdId recv_pd = 0;  // whose lkeys receive WQEs have, with an SRQ; 0: the QP's PD
     // Limits of the core for this QP; sizes of its rings, allocated at construction. With these defaults and one SGE
     // per WQE a QP takes about 42 KiB (32 KiB with max_dest_rd_atomic 16); dma_window is 16 KiB of it.
     uint32_t send_window_wqes = 64;     // WQEs fetched from the SQ and not completed yet (<= max_send_wr)
@@ -80,6 +81,9 @@ class Qp {
     void post_recv(const RecvWqe& wqe, std::span<const Sge> sges);
     // How many receive WQEs wait behind those posted here: the peer is promised them too.
     void set_receives_waiting(uint32_t count);
+    // With an SRQ: one WQE is posted before a packet that may need one, and taken back behind it. True if it was not
+    // used.
+    bool reclaim_recv();
 
     // --- inputs ---------------------------------------------------------------------------------------------------
     // A packet for this QPN that passed parsing, ICRC and address checks. Payload pointers stay valid until the DMA

@@ -34,7 +34,9 @@ inline constexpr unsigned kTagPsnBits = 47;
 
 struct QpContext {
     QpContext(Qp* owner, const QpConfig& c, Environment e)
-        : qp(owner), config(c), env(e), dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u})) {}
+        : qp(owner), config(c), env(e), dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u})) {
+        if (config.recv_pd == 0) config.recv_pd = config.pd;
+    }
 
     Qp* qp;
     QpConfig config;

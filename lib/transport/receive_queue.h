@@ -46,6 +46,13 @@ class ReceiveQueue {
     // The next WQE goes to a message. Precondition: has_free().
     uint64_t take() { return next++; }
 
+    // Takes the WQEs back that no message has taken (an SRQ's: another QP may need them). True if there were any.
+    bool reclaim() {
+        const bool any = has_free();
+        ring.truncate(next);
+        return any;
+    }
+
     // The oldest WQE has completed. In ERR it may never have been taken.
     void pop() {
         ring.pop();

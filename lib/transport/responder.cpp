@@ -240,7 +240,7 @@ bool Responder::check_key(Request& r) {
 }
 
 bool Responder::check_send_key(Request& r) {
-    if (resolve_range(ctx_.env.keys, ctx_.config.pd, rq_.sges_of(r.receive), received_, r.payload(),
+    if (resolve_range(ctx_.env.keys, ctx_.config.recv_pd, rq_.sges_of(r.receive), received_, r.payload(),
                       access_flags::kLocalWrite, r.segments, r.segment_count) != SgeStatus::Ok)
         return refuse(r, NakCode::RemoteOperationalError, WcStatus::LocProtErr);
     if (!r.op.has_invalidate()) return true;

@@ -107,6 +107,10 @@ struct OpcodeInfo {
     [[nodiscard]] constexpr bool consumes_receive() const {
         return operation == Operation::Send || (operation == Operation::Write && has_immediate());
     }
+    // The packet of its message that does so.
+    [[nodiscard]] constexpr bool takes_receive() const {
+        return operation == Operation::Send ? starts_message() : consumes_receive();
+    }
 };
 
 namespace detail {

@@ -220,7 +220,7 @@ class EngineWorld {
         return cq;
     }
     AppQp& add_qp(AppSession& s, AppCq& scq, AppCq& rcq, uint32_t device,
-                  transport::QpCaps caps = {256, 256, 4, 4, 128}) {
+                  transport::QpCaps caps = {256, 256, 4, 4, 128}, engine::SrqId srq = 0) {
         auto& q = qps.emplace_back(s, scq, rcq, static_cast<uint32_t>(0x100 + qps.size()), caps);
         q.slot_number = static_cast<uint32_t>(qps.size() * 67);
         q.device = device;
@@ -236,7 +236,9 @@ class EngineWorld {
         setup.send_cq = cq_ids.at(&scq);
         setup.recv_cq = cq_ids.at(&rcq);
         setup.sq = {&q.sq_header(), q.sq.p + sizeof(abi::QueueHeader), caps.max_send_wr, q.sq_stride};
-        setup.rq = {&q.rq_header(), q.rq.p + sizeof(abi::QueueHeader), caps.max_recv_wr, q.rq_stride};
+        setup.srq = srq;
+        setup.config.has_srq = srq != 0;
+        if (srq == 0) setup.rq = {&q.rq_header(), q.rq.p + sizeof(abi::QueueHeader), caps.max_recv_wr, q.rq_stride};
         setup.cookie = 0xA0 + qps.size();
         shard.create_qp(setup);
         return q;

@@ -23,7 +23,7 @@ TEST_CASE("QPNs: by bucket to the shard with the least load, reused late") {
     std::map<uint32_t, int> load;
     std::set<uint32_t> seen;
     for (int i = 0; i < 3000; ++i) {
-        const auto qpn = a.take();
+        const auto qpn = a.take(a.least_loaded());
         REQUIRE(qpn);
         CHECK(*qpn > 0x10);
         CHECK(*qpn < 0xffffff);
@@ -34,7 +34,7 @@ TEST_CASE("QPNs: by bucket to the shard with the least load, reused late") {
     for (uint32_t s = 0; s < 3; ++s) CHECK(load[s] == 1000);
     const uint32_t freed = *seen.begin();
     a.give_back(freed);
-    const auto next = a.take();
+    const auto next = a.take(a.least_loaded());
     REQUIRE(next);
     CHECK(a.shard_of(*next) == a.shard_of(freed));
     CHECK(*next != freed);

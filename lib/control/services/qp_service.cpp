@@ -21,12 +21,10 @@ struct QueueSizes {
     uint64_t sq_bytes = 0, rq_bytes = 0;
 };
 
-constexpr uint64_t round_up(uint64_t v, uint64_t to) {
-    return (v + to - 1) / to * to;
-}
-
 // nullptr, or which capacity is too large.
-const char* size_queues(const config::LimitOptions& limits, const abi::CreateQpRequest& r, QueueSizes& out) {
+const char* size_queues(const config::LimitOptions& limits, abi::CreateQpRequest r, bool has_srq, QueueSizes& out) {
+    // ibv_create_qp(3): with an SRQ the capacities of the receive queue are ignored.
+    if (has_srq) r.max_recv_wr = r.max_recv_sge = 0;
     if (r.max_send_wr > limits.max_qp_wr) return "max_send_wr";
     if (r.max_recv_wr > limits.max_qp_wr) return "max_recv_wr";
     if (r.max_send_sge > limits.max_sge) return "max_send_sge";
@@ -41,17 +39,13 @@ const char* size_queues(const config::LimitOptions& limits, const abi::CreateQpR
     // The room that the stride has anyway, but not more than a query of the device promises.
     const auto room = static_cast<uint32_t>(out.sq_stride - sizeof(abi::SqWqe));
     out.caps.max_inline_data = std::max(r.max_inline_data, std::min(room, static_cast<uint32_t>(limits.max_inline)));
-    out.sq_bytes = round_up(sizeof(abi::QueueHeader) + uint64_t{out.caps.max_send_wr} * out.sq_stride, abi::kCacheLine);
-    out.rq_bytes = round_up(sizeof(abi::QueueHeader) + uint64_t{out.caps.max_recv_wr} * out.rq_stride, abi::kCacheLine);
+    out.sq_bytes = queue_bytes(out.caps.max_send_wr, out.sq_stride);
+    out.rq_bytes = has_srq ? 0 : queue_bytes(out.caps.max_recv_wr, out.rq_stride);
     return nullptr;
 }
 
-engine::QueueView view_of(std::byte* base, uint32_t entries, uint32_t stride) {
-    return {reinterpret_cast<abi::QueueHeader*>(base), base + sizeof(abi::QueueHeader), entries, stride};
-}
-
 engine::QpSetup setup_of(const Session& session, const QpObject& qp, uint32_t qpn, const abi::CreateQpRequest& request,
-                         const QueueSizes& sizes, const config::LimitOptions& limits) {
+                         const QueueSizes& sizes, const config::LimitOptions& limits, const SrqObject* srq) {
     engine::QpSetup s;
     s.config.qpn = qpn;
     s.config.type = qp.type;
@@ -59,7 +53,15 @@ engine::QpSetup setup_of(const Session& session, const QpObject& qp, uint32_t qp
     s.config.sq_sig_all = request.sq_sig_all != 0;
     s.config.pd = qp.pd;
     s.config.send_window_wqes = std::min(s.config.send_window_wqes, sizes.caps.max_send_wr);
-    s.config.recv_window_wqes = std::min(s.config.recv_window_wqes, sizes.caps.max_recv_wr);
+    if (srq != nullptr) {
+        s.config.has_srq = true;
+        s.config.recv_pd = srq->pd;
+        s.config.caps.max_recv_sge = srq->max_sge;
+        s.srq = qp.srq;
+    } else {
+        s.config.recv_window_wqes = std::min(s.config.recv_window_wqes, sizes.caps.max_recv_wr);
+        s.rq = view_of(qp.block.address + sizes.sq_bytes, sizes.caps.max_recv_wr, sizes.rq_stride);
+    }
     s.config.max_dest_rd_atomic = s.config.max_rd_atomic = static_cast<uint32_t>(limits.max_rd_atomic);
     s.config.window_packets = static_cast<uint32_t>(limits.window_packets);
     s.config.reorder_packets = static_cast<uint32_t>(limits.reorder_packets);
@@ -70,7 +72,6 @@ engine::QpSetup setup_of(const Session& session, const QpObject& qp, uint32_t qp
     s.send_cq = qp.send_cq;
     s.recv_cq = qp.recv_cq;
     s.sq = view_of(qp.block.address, sizes.caps.max_send_wr, sizes.sq_stride);
-    s.rq = view_of(qp.block.address + sizes.sq_bytes, sizes.caps.max_recv_wr, sizes.rq_stride);
     s.cookie = request.cookie;
     s.context = qp.context;
     return s;
@@ -81,7 +82,7 @@ int acquire(Control& control, Session& session, uint64_t bytes, QpObject& qp, ui
             uint64_t& region_bytes) {
     const auto slot = session.slots.take();
     if (!slot) return ENOMEM;
-    const auto number = control.qpns.take();
+    const auto number = control.qpns.take(qp.shard);
     const int error = number ? session.arena->allocate(bytes, qp.block, region_fd, region_bytes) : ENOMEM;
     if (error != 0) {
         session.slots.give_back(*slot);
@@ -90,7 +91,6 @@ int acquire(Control& control, Session& session, uint64_t bytes, QpObject& qp, ui
     }
     qp.slot = *slot;
     qpn = *number;
-    qp.shard = control.qpns.shard_of(qpn);
     return 0;
 }
 
@@ -98,6 +98,7 @@ void release_users(Session& session, const QpObject& qp) {
     if (const auto pd = session.pds.find(qp.pd); pd != session.pds.end()) --pd->second.users;
     for (const uint32_t id : {qp.send_cq, qp.recv_cq})
         if (const auto cq = session.cqs.find(id); cq != session.cqs.end()) --cq->second.users;
+    if (const auto srq = session.srqs.find(qp.srq); srq != session.srqs.end()) --srq->second.users;
 }
 
 }  // namespace
@@ -115,8 +116,14 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
         spdlog::info("{}: create_qp: type {} is not supported yet", session.name(), request.type);
         return call.reply.fail(EOPNOTSUPP);
     }
+    SrqObject* srq = nullptr;
+    if (request.srq != abi::kNoSrq) {
+        const auto it = session.srqs.find(request.srq);
+        if (it == session.srqs.end() || it->second.context != context) return call.reply.fail(EINVAL);
+        srq = &it->second;
+    }
     QueueSizes sizes;
-    if (const char* fault = size_queues(control.config.limits, request, sizes)) {
+    if (const char* fault = size_queues(control.config.limits, request, srq != nullptr, sizes)) {
         spdlog::info("{}: create_qp: {} is above the limit of the device", session.name(), fault);
         return call.reply.fail(EINVAL);
     }
@@ -129,6 +136,8 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     qp.send_cq = request.send_cq;
     qp.recv_cq = request.recv_cq;
     qp.type = static_cast<QpType>(request.type);
+    qp.srq = request.srq;
+    qp.shard = srq != nullptr ? srq->shard : control.qpns.least_loaded();
     uint32_t qpn = 0;
     std::vector<UniqueFd> fds(1);
     abi::CreateQpReply reply;
@@ -139,21 +148,23 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     ++pd->second.users;
     ++send_cq->second.users;
     ++recv_cq->second.users;
+    if (srq != nullptr) ++srq->users;
     session.qps.emplace(qpn, qp);
 
     reply.qpn = qpn;
     reply.slot = qp.slot;
     reply.shard = qp.shard;
     reply.max_send_wr = sizes.caps.max_send_wr;
-    reply.max_recv_wr = sizes.caps.max_recv_wr;
+    reply.max_recv_wr = srq != nullptr ? 0 : sizes.caps.max_recv_wr;
     reply.max_send_sge = sizes.caps.max_send_sge;
-    reply.max_recv_sge = sizes.caps.max_recv_sge;
+    reply.max_recv_sge = srq != nullptr ? 0 : sizes.caps.max_recv_sge;
     reply.max_inline_data = sizes.caps.max_inline_data;
     reply.sq = {qp.block.region, sizes.caps.max_send_wr, sizes.sq_stride, 0, qp.block.offset};
-    reply.rq = {qp.block.region, sizes.caps.max_recv_wr, sizes.rq_stride, 0, qp.block.offset + sizes.sq_bytes};
+    if (srq == nullptr)
+        reply.rq = {qp.block.region, sizes.caps.max_recv_wr, sizes.rq_stride, 0, qp.block.offset + sizes.sq_bytes};
     control.call(
         call.session, qp.shard,
-        [setup = setup_of(session, qp, qpn, request, sizes, control.config.limits)](engine::Shard& shard) {
+        [setup = setup_of(session, qp, qpn, request, sizes, control.config.limits, srq)](engine::Shard& shard) {
             shard.create_qp(setup);
             return true;
         },
