@@ -148,6 +148,20 @@ struct RegMrRequest {
     uint64_t iova = 0;
 };
 struct RegMrReply { uint32_t key = 0; };  // lkey and rkey; also the handle
+// ibv_rereg_mr_flags.
+namespace rereg_mask {
+inline constexpr uint32_t kTranslation = 1, kPd = 2, kAccess = 4;
+}
+// What the mask names changes, the key stays.
+struct ReregMrRequest {
+    uint32_t key = 0;
+    uint32_t mask = 0;  // rereg_mask
+    uint32_t pd = 0;
+    uint32_t access = 0;
+    uint64_t va = 0;    // also the first address in WRs and RETH from then on
+    uint64_t length = 0;
+};
+struct ReregMrReply {};
 struct DeregMrRequest { uint32_t key = 0; };
 struct DeregMrReply {};
 
@@ -190,6 +204,13 @@ struct CreateCqReply {
     uint64_t new_region_bytes = 0;
     QueueRef queue;
 };
+// A new block of rings to which the shards have moved what was not consumed, from index 0 on. The application takes
+// nothing between request and reply.
+struct ResizeCqRequest {
+    uint32_t cq = 0;
+    uint32_t cqe = 0;
+};
+using ResizeCqReply = CreateCqReply;
 struct DestroyCqRequest { uint32_t cq = 0; };
 struct DestroyCqReply {};
 

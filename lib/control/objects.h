@@ -26,7 +26,7 @@ struct PdObject {
 struct MrObject {
     uint32_t pd = 0;
     uint32_t context = 0;
-    uint32_t access = 0;  // access_flags
+    memory::Region region;  // as the shards have it
 };
 
 struct MwObject {

@@ -3,6 +3,8 @@
 #include "engine/cq_ring.h"
 
 #include <atomic>
+#include <cstddef>
+#include <cstring>
 
 namespace rocemu::engine {
 
@@ -44,6 +46,27 @@ bool CqRing::write(const transport::Completion& c, uint32_t qpn, uint32_t qp_slo
     // IBTA 11.4.2.2: errors count as solicited.
     solicited_ |= c.solicited || c.status != WcStatus::Success;
     return true;
+}
+
+void CqRing::move_to(abi::QueueHeader* header, uint32_t entries) {
+    uint32_t from = setup_.header->consumer.load(std::memory_order_acquire);
+    // Nonsense counts as nothing consumed: all that the old ring holds moves.
+    if (producer_ - from > setup_.entries) from = producer_ - setup_.entries;
+    auto* slots = reinterpret_cast<abi::Cqe*>(header + 1);
+    uint32_t count = 0;
+    for (; from != producer_ && count < entries; ++from, ++count) {
+        std::memcpy(static_cast<void*>(&slots[count]), &slots_[from & (setup_.entries - 1)], offsetof(abi::Cqe, phase));
+        slots[count].phase.store(1, std::memory_order_release);
+    }
+    if (from != producer_) overflowed_ = true;
+    header->overflow.store(overflowed_ ? 1 : 0, std::memory_order_relaxed);
+    header->armed.store(setup_.header->armed.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    header->producer.store(count, std::memory_order_release);
+    setup_.header = header;
+    setup_.entries = entries;
+    slots_ = slots;
+    producer_ = count;
+    consumer_seen_ = 0;
 }
 
 CqRing::Arm CqRing::flush() {

@@ -25,6 +25,10 @@ class CqRing {
     // After a turn's CQEs: publishes the producer index and takes the arm word if this turn's CQEs fulfil it.
     Arm flush();
 
+    // A ring of another size: what the application has not consumed moves to it, from index 0 on, and the arm word too.
+    // More than it holds is an overflow.
+    void move_to(abi::QueueHeader* header, uint32_t entries);
+
     [[nodiscard]] const CqSetup& setup() const { return setup_; }
     [[nodiscard]] Session& session() const { return *session_; }
     // Tells the first call after an overflow from the later ones (one IBV_EVENT_CQ_ERR).

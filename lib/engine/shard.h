@@ -88,6 +88,7 @@ class Shard {
 
     void create_cq(const CqSetup& setup);
     void destroy_cq(CqId cq);
+    void resize_cq(CqId cq, abi::QueueHeader* header, uint32_t entries);
 
     void create_srq(const SrqSetup& setup);
     void destroy_srq(SrqId srq);

@@ -87,6 +87,10 @@ void Shard::destroy_cq(CqId id) {
     impl_->cqs.erase(it);
 }
 
+void Shard::resize_cq(CqId id, abi::QueueHeader* header, uint32_t entries) {
+    impl_->cqs.at(id)->move_to(header, entries);
+}
+
 void Shard::create_qp(const QpSetup& setup) {
     Session& session = *impl_->sessions.at(setup.session);
     Device& device = impl_->device(setup.device);

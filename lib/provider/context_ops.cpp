@@ -41,6 +41,13 @@ void fill_context_ops(Context& context) {
     v.create_cq_ex = create_cq_ex;
     v.create_qp_ex = create_qp_ex;
     v.create_srq_ex = create_srq_ex;
+    v.alloc_td = alloc_td;
+    v.dealloc_td = dealloc_td;
+    v.alloc_parent_domain = alloc_parent_domain;
+    v.alloc_dm = alloc_dm;
+    v.free_dm = free_dm;
+    v.reg_dm_mr = reg_dm_mr;
+    v.advise_mr = advise_mr;
     v.close_xrcd = no_close_xrcd;
 
     ibv_context_ops& o = v.context.ops;

@@ -28,7 +28,7 @@ bool view_rings(Session& session, const abi::CreateCqReply& reply, Cq& cq) {
 
 Cq* make_cq(Context& context, uint32_t cqe, void* cq_context, ibv_comp_channel* channel, uint32_t comp_vector) {
     ibv_context* base = context.base();
-    if (cqe == 0 || cqe > context.max_cqe || comp_vector >= static_cast<uint32_t>(base->num_comp_vectors) ||
+    if (cqe == 0 || cqe > context.attributes.max_cqe || comp_vector >= static_cast<uint32_t>(base->num_comp_vectors) ||
         (channel != nullptr && channel->context != base))
         return fail_pointer<Cq>(EINVAL);
     auto* cq = new (std::nothrow) Cq{};
@@ -102,9 +102,22 @@ ROCEMU_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_cont
     return cq != nullptr ? cq->base() : nullptr;
 }
 
-ROCEMU_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
-    if (!ours(cq->context)) return real().ibv_resize_cq(cq, cqe);
-    return EOPNOTSUPP;
+ROCEMU_EXPORT int ibv_resize_cq(ibv_cq* base, int cqe) {
+    if (!ours(base->context)) return real().ibv_resize_cq(base, cqe);
+    if (cqe <= 0) return EINVAL;
+    Cq& cq = *Cq::of(base);
+    // Nothing is taken while the shards move what waits to new rings.
+    Guard guard(cq.lock);
+    for (uint32_t i = 0; i < cq.ring_count; ++i)
+        if (cq.rings[i].waiting() > static_cast<uint32_t>(cqe)) return EINVAL;
+    abi::ResizeCqReply reply;
+    FdList fds;
+    const abi::ResizeCqRequest request{base->handle, static_cast<uint32_t>(cqe)};
+    if (const int rc = cq.session->call(request, reply, {}, &fds); rc != 0) return rc;
+    if (const int rc = cq.session->regions().add_new(reply.queue, reply.new_region_bytes, fds); rc != 0) return rc;
+    if (!view_rings(*cq.session, reply, cq)) return EPROTO;
+    base->cqe = static_cast<int>(reply.queue.entries);
+    return 0;
 }
 
 ROCEMU_EXPORT int ibv_destroy_cq(ibv_cq* base) {

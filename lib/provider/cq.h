@@ -20,6 +20,11 @@ struct CqRing {
 
     // The CQE at the consumer index, or nullptr if it has not been written yet.
     [[nodiscard]] abi::Cqe* front() const { return at(consumer); }
+    [[nodiscard]] uint32_t waiting() const {
+        uint32_t n = 0;
+        while (n <= mask && at(consumer + n) != nullptr) ++n;
+        return n;
+    }
     [[nodiscard]] abi::Cqe* at(uint32_t index) const {
         abi::Cqe* cqe = &slots[index & mask];
         const auto phase = static_cast<uint8_t>(((index >> shift) + 1) & 1);
@@ -58,7 +63,7 @@ struct Cq {
     int take(int capacity, ibv_wc* wc, uint64_t* timestamps = nullptr);
     // Strikes out the CQEs of a QP that was destroyed or reset; the lock is held.
     void strike_out(uint32_t qpn);
-    // Is there something to poll without looking closer? Any thread, no lock: a hint.
+    // Is there something to poll without looking closer? The lock is held, or the daemon is dead.
     [[nodiscard]] bool looks_ready() const;
     // objects_lock is held.
     [[nodiscard]] bool has_work_after_death() const;

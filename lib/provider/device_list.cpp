@@ -119,8 +119,9 @@ ROCEMU_EXPORT int ibv_get_device_index(ibv_device* device) {
     return -1;
 }
 
-// Only real devices have a command descriptor to import.
+// A context of ours is known in its own process; descriptors of other processes are for the real library to judge.
 ROCEMU_EXPORT ibv_context* ibv_import_device(int cmd_fd) {
+    if (ibv_context* mine = import_context(cmd_fd); mine != nullptr || errno != ENOENT) return mine;
     if (real().ibv_import_device == nullptr) return fail_pointer<ibv_context>(EOPNOTSUPP);
     hide_ours = true;
     ibv_context* context = real().ibv_import_device(cmd_fd);

@@ -77,14 +77,15 @@ ROCEMU_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* 
     auto* out = reinterpret_cast<std::byte*>(entries);
     size_t filled = 0;
     uint32_t next = 0, total = 1;
-    while (next < total && filled < max_entries) {
+    while (next < total) {
         abi::QueryGidReply reply;
         if (const int rc = c->session->call(abi::QueryGidRequest{c->id, 1, next}, reply); rc != 0) return -rc;
         const uint32_t count = std::min(reply.count, abi::kGidsPerReply);
         if (count == 0) break;
         total = reply.total;
-        for (uint32_t i = 0; i < count && filled < max_entries; ++i) {
+        for (uint32_t i = 0; i < count; ++i) {
             if (reply.gids[i].type == 0) continue;
+            if (filled == max_entries) return -EINVAL;  // ibv_query_gid_table(3)
             const ibv_gid_entry e = entry_of(reply.gids[i]);
             std::memset(out, 0, entry_size);
             std::memcpy(out, &e, sizeof e);

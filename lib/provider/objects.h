@@ -35,8 +35,9 @@ struct Context {
     Session* session;
     Device* device;
     uint32_t id;
-    uint32_t max_inline, max_sge, max_qp_wr, max_cqe;
+    abi::QueryDeviceReply attributes;  // as they were when it was opened
     std::atomic<bool> fatal_told;  // IBV_EVENT_DEVICE_FATAL was returned once
+    Context* next;                 // among the open ones (context.cpp)
 
     [[nodiscard]] ibv_context* base() { return &verbs.context; }
     static Context* of(ibv_context* context) {
@@ -47,6 +48,9 @@ struct Context {
 struct Pd {
     ibv_pd base;
     std::byte foreign_pad[kForeignPad];
+    std::atomic<uint32_t> domains;        // parent domains made from it
+    Pd* parent;                           // of a parent domain: the PD it stands for
+    std::atomic<uint32_t>* td_users;      // of its thread domain
     [[nodiscard]] Context& context() const { return *Context::of(base.context); }
     static Pd* of(ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
 };
@@ -54,7 +58,10 @@ struct Pd {
 struct Mr {
     ibv_mr base;
     std::byte foreign_pad[kForeignPad];
+    std::atomic<uint32_t>* users;  // counts what lies in the same device memory, or nullptr
 };
+// nullptr with errno.
+Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access);
 
 struct Mw {
     ibv_mw base;
@@ -68,10 +75,24 @@ struct Channel {
     static Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
 };
 
-// Table entries (memory_window.cpp).
+// Table entries (domains.cpp, device_memory.cpp, memory.cpp, memory_window.cpp).
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr);
+int dealloc_parent_domain(Pd* domain);
+inline constexpr uint64_t kMaxDmBytes = 1u << 20;  // of one process
+ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr);
+int free_dm(ibv_dm* dm);
+ibv_dm* import_dm(ibv_context* context, uint32_t handle);
+void unimport_dm(ibv_dm* dm);
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned access);
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* sges, uint32_t count);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
+
+// A second context of the device that the descriptor of a context of this process stands for; ENOENT: it is none.
+ibv_context* import_context(int cmd_fd);
 
 // The tables of every context of ours (context_ops.cpp).
 void fill_context_ops(Context& context);

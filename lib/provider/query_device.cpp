@@ -56,7 +56,11 @@ void fill(const abi::QueryDeviceReply& r, ibv_device_attr& a) {
 int query_device(ibv_context* context, ibv_device_attr* attr) {
     Context* c = Context::of(context);
     abi::QueryDeviceReply reply;
-    if (const int rc = c->session->call(abi::QueryDeviceRequest{c->id}, reply); rc != 0) return rc;
+    // A forked child has no session, but the device is what it was.
+    if (c->session->state() == SessionState::Forgotten)
+        reply = c->attributes;
+    else if (const int rc = c->session->call(abi::QueryDeviceRequest{c->id}, reply); rc != 0)
+        return rc;
     fill(reply, *attr);
     return 0;
 }
@@ -70,6 +74,14 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     full.completion_timestamp_mask = UINT64_MAX;  // CQEs carry CLOCK_MONOTONIC in nanoseconds
     full.hca_core_clock = 1'000'000;              // kHz
     full.phys_port_cnt_ex = 1;
+    full.max_dm_size = kMaxDmBytes;
+    // Registration pins nothing, so memory may come and go under any region.
+    full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+    full.odp_caps.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
+                                                   IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+                                                   IBV_ODP_SUPPORT_SRQ_RECV;
+    full.odp_caps.per_transport_caps.uc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE;
+    full.odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
     // The application may be built with a longer structure than ours, or with a shorter one.
     std::memset(attr, 0, attr_size);
     std::memcpy(attr, &full, std::min(attr_size, sizeof full));

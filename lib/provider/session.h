@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "abi/agent_ring.h"
@@ -80,6 +81,8 @@ class Session {
     std::unordered_set<Cq*> cqs;
     std::unordered_set<Qp*> qps;
     std::unordered_set<Srq*> srqs;
+    std::unordered_set<uint32_t> pd_handles;
+    std::unordered_map<uint32_t, size_t> mr_handles;  // with their length
 
   private:
     Session() = default;

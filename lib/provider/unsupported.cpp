@@ -23,25 +23,3 @@ ROCEMU_EXPORT int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid)
     if (!ours(qp->context)) return real().ibv_detach_mcast(qp, gid, lid);
     return EOPNOTSUPP;
 }
-
-ROCEMU_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
-    if (!ours(context)) return real().ibv_import_pd(context, handle);
-    return fail_pointer<ibv_pd>(EOPNOTSUPP);
-}
-ROCEMU_EXPORT void ibv_unimport_pd(ibv_pd* pd) {
-    if (!ours(pd->context)) real().ibv_unimport_pd(pd);
-}
-ROCEMU_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) {
-    if (!ours(pd->context)) return real().ibv_import_mr(pd, handle);
-    return fail_pointer<ibv_mr>(EOPNOTSUPP);
-}
-ROCEMU_EXPORT void ibv_unimport_mr(ibv_mr* mr) {
-    if (!ours(mr->context)) real().ibv_unimport_mr(mr);
-}
-ROCEMU_EXPORT ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) {
-    if (!ours(context)) return real().ibv_import_dm(context, handle);
-    return fail_pointer<ibv_dm>(EOPNOTSUPP);
-}
-ROCEMU_EXPORT void ibv_unimport_dm(ibv_dm* dm) {
-    if (!ours(dm->context)) real().ibv_unimport_dm(dm);
-}

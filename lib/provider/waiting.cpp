@@ -49,7 +49,12 @@ void sleep(Waiter& w, Cq& cq) {
     page.cq_sleepers.fetch_add(1);
     const uint32_t wake = page.cq_wake.load(std::memory_order_acquire);
     std::atomic_thread_fence(std::memory_order_seq_cst);  // partner: the shard's fence between CQE and cq_sleepers
-    if (!cq.looks_ready()) {
+    bool ready = false;
+    {
+        Guard guard(cq.lock);  // the rings may be changing (ibv_resize_cq)
+        ready = cq.looks_ready();
+    }
+    if (!ready) {
         const timespec limit{0, w.several ? kShortSleepNs : kSleepNs};
         syscall(SYS_futex, &page.cq_wake, FUTEX_WAIT, wake, &limit, nullptr, 0);
     }

@@ -151,7 +151,8 @@ const char* name_of(uint32_t mask) {
 }
 
 constexpr uint32_t kKnownAccess = access_flags::kLocalWrite | access_flags::kRemoteWrite | access_flags::kRemoteRead |
-                                  access_flags::kRemoteAtomic | access_flags::kMwBind;
+                                  access_flags::kRemoteAtomic | access_flags::kMwBind |
+                                  access_flags::kOnDemand | access_flags::kHugetlb;  // programs hand on a region's
 
 // The bit of the first attribute whose value is not allowed; 0: all are.
 uint32_t invalid_value(const QpAttr& a, uint32_t mask, QpState current, const ModifyLimits& limits) {

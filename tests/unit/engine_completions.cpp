@@ -175,3 +175,38 @@ TEST_CASE("RESET and back: queues start again at 0", "[engine]") {
     CHECK(p.cqe.wqe_index == 0);
     REQUIRE(p.w.wait_cqe(p.cq_b, p.cqe));
 }
+
+TEST_CASE("a resized CQ has what was not consumed, in order, and stays armed", "[engine]") {
+    Pair p(8);
+    for (int i = 0; i < 3; ++i) p.send(send_flags::kSignaled);
+    for (int i = 0; i < 2; ++i) REQUIRE(p.w.wait_cqe(p.cq_a, p.cqe));
+    p.w.turns(200);
+    p.send(send_flags::kSignaled);
+    p.w.turns(200);
+    p.events();
+    p.cq_a.header().armed.store(abi::kArmedAny);
+    AppCq larger(32);
+    p.w.shard.resize_cq(p.w.cq_ids.at(&p.cq_a), &larger.header(), 32);
+    CHECK(larger.header().armed.load() == abi::kArmedAny);
+    for (int i = 0; i < 2; ++i) REQUIRE(larger.poll(p.cqe));
+    CHECK_FALSE(larger.poll(p.cqe));
+    for (uint32_t i = 0; i < 40; ++i) {
+        p.send(send_flags::kSignaled);
+        REQUIRE(p.w.wait_cqe(larger, p.cqe));
+        CHECK(status(p.cqe) == WcStatus::Success);
+    }
+    size_t completions = 0;
+    for (const auto& e : p.events()) completions += e.kind == engine::ShardEventKind::Completion && e.cookie == 0xC1;
+    CHECK(completions == 1);
+}
+
+TEST_CASE("a CQ that shrinks below what waits has overrun", "[engine][10.2.6.2]") {
+    Pair p(8);
+    for (int i = 0; i < 4; ++i) p.send(send_flags::kSignaled);
+    p.w.turns(400);
+    AppCq small(2);
+    p.w.shard.resize_cq(p.w.cq_ids.at(&p.cq_a), &small.header(), 2);
+    CHECK(small.header().overflow.load() == 1);
+    for (int i = 0; i < 2; ++i) REQUIRE(small.poll(p.cqe));
+    CHECK_FALSE(small.poll(p.cqe));
+}

@@ -11,6 +11,27 @@
 #include "control/services/services.h"
 
 namespace rocemu::control {
+namespace {
+
+// The rings of a CQ, one a shard, in one block; the reply as far as it tells of them. 0 or errno.
+int make_rings(Call& call, uint32_t cqe, QueueBlock& block, abi::CreateCqReply& reply, std::vector<UniqueFd>& fds) {
+    static_assert((sizeof(abi::QueueHeader) + sizeof(abi::Cqe)) % abi::kCacheLine == 0);
+    const uint32_t entries = std::bit_ceil(cqe);
+    const uint32_t shards = call.control.shards.size();
+    reply.rings = shards;
+    reply.ring_bytes = sizeof(abi::QueueHeader) + uint64_t{entries} * sizeof(abi::Cqe);
+    fds.resize(1);
+    const int error = call.session->arena->allocate(reply.ring_bytes * shards, block, fds[0], reply.new_region_bytes);
+    if (!fds[0]) fds.clear();
+    reply.queue = {block.region, entries, sizeof(abi::Cqe), 0, block.offset};
+    return error;
+}
+
+abi::QueueHeader* ring_of(const QueueBlock& block, uint64_t ring_bytes, uint32_t index) {
+    return reinterpret_cast<abi::QueueHeader*>(block.address + index * ring_bytes);
+}
+
+}  // namespace
 
 void handle(Call& call, const abi::CreateCqRequest& request) {
     Session& session = *call.session;
@@ -29,44 +50,61 @@ void handle(Call& call, const abi::CreateCqRequest& request) {
     }
     if (session.cqs.size() >= static_cast<size_t>(limits.max_cq)) return call.reply.fail(ENOMEM);
 
-    const uint32_t entries = std::bit_ceil(request.cqe);
-    const uint64_t ring_bytes = sizeof(abi::QueueHeader) + uint64_t{entries} * sizeof(abi::Cqe);
-    static_assert((sizeof(abi::QueueHeader) + sizeof(abi::Cqe)) % abi::kCacheLine == 0);
-    const uint32_t shards = control.shards.size();
     const auto id = control.cq_ids.take();
     if (!id) return call.reply.fail(ENOMEM);
     CqObject cq;
     cq.context = request.context;
     cq.channel = request.channel;
-    std::vector<UniqueFd> fds(1);
+    std::vector<UniqueFd> fds;
     abi::CreateCqReply reply;
-    if (const int error = session.arena->allocate(ring_bytes * shards, cq.block, fds[0], reply.new_region_bytes)) {
+    if (const int error = make_rings(call, request.cqe, cq.block, reply, fds)) {
         control.cq_ids.give_back(*id);
         return call.reply.fail(error);
     }
-    if (!fds[0]) fds.clear();
     if (channel) ++channel->users;
     reply.cq = *id;
-    reply.rings = shards;
-    reply.ring_bytes = ring_bytes;
-    reply.queue = {cq.block.region, entries, sizeof(abi::Cqe), 0, cq.block.offset};
 
     engine::CqSetup setup;
     setup.id = *id;
     setup.session = session.id;
-    setup.entries = entries;
+    setup.entries = reply.queue.entries;
     setup.channel = request.channel;
     setup.cookie = request.cookie;
-    std::byte* base = cq.block.address;
+    const QueueBlock block = cq.block;
     session.cqs.emplace(*id, std::move(cq));
     control.call_all(
         call.session,
-        [setup, base, ring_bytes](engine::Shard& shard, uint32_t index) mutable {
-            setup.header = reinterpret_cast<abi::QueueHeader*>(base + index * ring_bytes);
+        [setup, block, ring_bytes = reply.ring_bytes](engine::Shard& shard, uint32_t index) mutable {
+            setup.header = ring_of(block, ring_bytes, index);
             shard.create_cq(setup);
             return true;
         },
         [reply, replier = call.reply, fds = std::make_shared<std::vector<UniqueFd>>(std::move(fds))]() mutable {
+            replier.send(reply, std::move(*fds));
+        });
+}
+
+void handle(Call& call, const abi::ResizeCqRequest& request) {
+    const auto it = call.session->cqs.find(request.cq);
+    if (it == call.session->cqs.end() || request.cqe == 0 || request.cqe > call.control.config.limits.max_cqe)
+        return call.reply.fail(EINVAL);
+    QueueBlock block;
+    abi::ResizeCqReply reply;
+    auto fds = std::make_shared<std::vector<UniqueFd>>();
+    if (const int error = make_rings(call, request.cqe, block, reply, *fds)) return call.reply.fail(error);
+    reply.cq = request.cq;
+    // What control knows changes at once, so that a second request finds it; the old rings are used until all have
+    // moved.
+    std::swap(it->second.block, block);
+    call.control.call_all(
+        call.session,
+        [fresh = it->second.block, id = request.cq, entries = reply.queue.entries, ring_bytes = reply.ring_bytes](
+            engine::Shard& shard, uint32_t index) {
+            shard.resize_cq(id, ring_of(fresh, ring_bytes, index), entries);
+            return true;
+        },
+        [old = block, reply, fds, session = call.session, replier = call.reply]() mutable {
+            session->arena->free(old);
             replier.send(reply, std::move(*fds));
         });
 }

@@ -20,14 +20,14 @@ constexpr uint32_t kKnownAccess = access_flags::kLocalWrite | access_flags::kRem
                                   access_flags::kOnDemand | access_flags::kHugetlb;
 
 // nullptr, or what is wrong.
-const char* fault_of(const abi::RegMrRequest& r, uint64_t iova) {
+const char* fault_of(const memory::Region& r) {
     if (r.access & kMandatoryAccess & ~kKnownAccess) return "unknown access flag";
     // Who lets others write lets itself write.
     const bool remote_write = r.access & (access_flags::kRemoteWrite | access_flags::kRemoteAtomic);
     if (remote_write && !(r.access & access_flags::kLocalWrite))
         return "remote write or atomic access without local write";
     if (r.length > ~r.va) return "address range wraps";
-    if (r.length > ~iova) return "iova range wraps";
+    if (r.length > ~r.iova) return "iova range wraps";
     return nullptr;
 }
 
@@ -38,25 +38,23 @@ void handle(Call& call, const abi::RegMrRequest& request) {
     Control& control = call.control;
     const auto pd = session.pds.find(request.pd);
     if (pd == session.pds.end()) return call.reply.fail(EINVAL);
-    const uint64_t iova = request.access & access_flags::kZeroBased ? 0 : request.iova;
-    if (const char* fault = fault_of(request, iova)) {
+    memory::Region region;
+    region.pd = request.pd;
+    region.access = request.access;
+    region.iova = request.access & access_flags::kZeroBased ? 0 : request.iova;
+    region.length = request.length;
+    region.va = request.va;
+    region.space = session.id;
+    if (const char* fault = fault_of(region)) {
         spdlog::info("{}: reg_mr({:#x}, {}): {}", session.name(), request.va, request.length, fault);
         return call.reply.fail(EINVAL);
     }
     if (session.mrs.size() >= static_cast<size_t>(control.config.limits.max_mr)) return call.reply.fail(ENOMEM);
     const auto key = control.keys.take();
     if (!key) return call.reply.fail(ENOMEM);
-    session.mrs.emplace(*key, MrObject{request.pd, pd->second.context, request.access});
-    ++pd->second.users;
-
-    memory::Region region;
     region.key = *key;
-    region.pd = request.pd;
-    region.access = request.access;
-    region.iova = iova;
-    region.length = request.length;
-    region.va = request.va;
-    region.space = session.id;
+    session.mrs.emplace(*key, MrObject{request.pd, pd->second.context, region});
+    ++pd->second.users;
     control.call_all(
         call.session,
         [region](engine::Shard& shard, uint32_t) {
@@ -87,13 +85,51 @@ void remove_mr(Control& control, const std::shared_ptr<Session>& session, uint32
         });
 }
 
+void handle(Call& call, const abi::ReregMrRequest& request) {
+    Session& session = *call.session;
+    const auto it = session.mrs.find(request.key);
+    if (it == session.mrs.end()) return call.reply.fail(EINVAL);
+    MrObject& mr = it->second;
+    memory::Region region = mr.region;
+    if (request.mask & abi::rereg_mask::kPd) {
+        const auto pd = session.pds.find(request.pd);
+        if (pd == session.pds.end() || pd->second.context != mr.context) return call.reply.fail(EINVAL);
+        region.pd = request.pd;
+    }
+    if (request.mask & abi::rereg_mask::kAccess) region.access = request.access;
+    if (request.mask & abi::rereg_mask::kTranslation) {
+        region.va = request.va;
+        region.length = request.length;
+        region.iova = region.access & access_flags::kZeroBased ? 0 : request.va;
+    }
+    if (const char* fault = fault_of(region)) {
+        spdlog::info("{}: rereg_mr {:#x}: {}", session.name(), request.key, fault);
+        return call.reply.fail(EINVAL);
+    }
+    ++session.pds.at(region.pd).users;
+    --session.pds.at(mr.pd).users;
+    mr.pd = region.pd;
+    mr.region = region;
+    // Bindings of windows end with the old registration, and nothing uses it any more when this is answered.
+    call.control.call_all(
+        call.session,
+        [region, id = session.id, fence = uint64_t{0}](engine::Shard& shard, uint32_t) mutable {
+            if (fence == 0) {
+                shard.keys().remove(region.key);
+                shard.keys().insert(region);
+            }
+            return shard.payload_passed(id, fence);
+        },
+        [reply = call.reply]() mutable { reply.send(abi::ReregMrReply{}); });
+}
+
 void handle(Call& call, const abi::DeregMrRequest& request) {
     const auto it = call.session->mrs.find(request.key);
     if (it == call.session->mrs.end()) return call.reply.fail(EINVAL);
     const auto remove = [&control = call.control, session = call.session, key = request.key, reply = call.reply]() {
         remove_mr(control, session, key, [reply]() mutable { reply.send(abi::DeregMrReply{}); });
     };
-    if (!(it->second.access & access_flags::kMwBind)) return remove();
+    if (!(it->second.region.access & access_flags::kMwBind)) return remove();
     // IBTA 10.6.7.2: a region to which windows are bound stays.
     auto in_use = std::make_shared<std::atomic<bool>>(false);
     call.control.call_all(
