@@ -34,6 +34,16 @@ for op in send write read; do
 done
 for op in send read; do run_test ib_${op}_bw-events 60 pair ib_${op}_bw -F -e -n $n; done
 for op in send write; do run_test ib_${op}_bw-inline 60 pair ib_${op}_bw -F -I 64 -s 64 -n $n; done
+run_test srq-pingpong 60 pair ibv_srq_pingpong -g $gid -n $n
+run_test srq-pingpong-events 60 pair ibv_srq_pingpong -g $gid -e -n $n
+run_test srq-pingpong-1-qp 60 pair ibv_srq_pingpong -g $gid -q 1 -s 1 -n $n
+run_test ib_send_bw-srq 60 pair ib_send_bw -F --use-srq -n $n
+run_test ib_send_bw-srq-4-qps 60 pair ib_send_bw -F --use-srq -q 4 -n $n
+run_test ib_send_lat-srq 60 pair ib_send_lat -F --use-srq -n $n
+for kind in FETCH_AND_ADD CMP_AND_SWAP; do
+    run_test ib_atomic_bw-$kind 60 pair ib_atomic_bw -F -A $kind -n $n
+    run_test ib_atomic_lat-$kind 60 pair ib_atomic_lat -F -A $kind -n $n
+done
 run_test nothing-left 20 test "$(status_value 'sum(x.get("qps", 0) + x.get("mrs", 0) for x in s["sessions"] if not x.get("admin"))')" = 0
 run_here daemon-ends-cleanly fabric_down
 finish_tests
