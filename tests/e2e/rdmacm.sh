@@ -1,14 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # rocemu-test: user asan limit=600
-# librdmacm and its programs, unmodified, over the embedded fabric: rocemu0 (10.203.0.1) and rocemu1 (10.203.0.2).
+# librdmacm and its programs, unmodified, over the embedded fabric: rocemu0 (10.203.0.1, 2001:db8:203::1) and rocemu1
+# (.2, ::2).
 # Each program's own exit code counts, and what it prints where it says more. Programs of packages that are not
 # installed are skipped.
 . "$(dirname "$0")/lib.sh"
-fabric_up || exit 1
+cat >"$testlib_tmp/config.toml" <<'END'
+[[device]]
+name = "rocemu0"
+addresses = ["10.203.0.1/24", "2001:db8:203::1/64"]
+[[device]]
+name = "rocemu1"
+addresses = ["10.203.0.2/24", "2001:db8:203::2/64"]
+END
+fabric_up --config "$testlib_tmp/config.toml" || exit 1
 bin=$ROCEMU_BUILD/tests/e2e
 ip0=10.203.0.1
 ip1=10.203.0.2
+ip6=2001:db8:203::1
 out=$testlib_tmp
 
 # listeners: how many rdma_cm ids listen, by `rocemu status`.
@@ -62,6 +72,22 @@ against() {
     end_process "$server"
 }
 
+# A server that serves one client after the other, of which the first ones are killed.
+killed_clients() {
+    local i pid
+    serve rping -s -P -a $ip0 || return
+    for i in 1 2; do
+        "$rocemu" run -- rping -c -a $ip0 -C 1000000 >"$out/killed.out" 2>&1 </dev/null &
+        pid=$!
+        wait_until 30 qps_are 2 || { echo "client $i does not connect"; cat "$out/killed.out"; return 1; }
+        kill -9 $pid
+        wait_until 30 qps_are 0 || { echo "the server keeps the connection of client $i"; return 1; }
+    done
+    client rping -c -a $ip0 -C 5 -v || return
+    end_process "$server"
+}
+qps_are() { [ "$(status_value 'sum(x.get("qps", 0) for x in s["sessions"])')" = "$1" ]; }
+
 rping_pair() { both rping -s -a "$1" "${@:3}" --- rping -c -a "$2" "${@:3}"; }
 copy() {
     head -c 3000000 /dev/urandom >"$out/original"
@@ -84,12 +110,16 @@ sees_files() {
     [ $rc = 0 ] && grep -q '^RoCE v2$' "$out/files" && grep -q '^/sys/class/infiniband/rocemu0/device$' "$out/files"
 }
 
-run_test rping 60 rping_pair $ip0 $ip0 -C 10 -v
-run_test rping-any-address 60 rping_pair 0.0.0.0 $ip0 -C 10 -v
-run_test rping-own-address 60 both rping -s -a $ip0 -C 3 -v --- rping -c -I $ip0 -a $ip0 -C 3 -v
-run_test rping-loopback 60 rping_pair 127.0.0.1 127.0.0.1 -C 3 -v
-run_test rping-64k 60 rping_pair $ip1 $ip1 -C 20 -v -S 65000
-run_test ucmatose 60 both ucmatose -b $ip0 --- ucmatose -b $ip1 -s $ip0
+run_test rping 90 rping_pair $ip0 $ip0 -C 10 -v
+run_test rping-any-address 90 rping_pair 0.0.0.0 $ip0 -C 10 -v
+run_test rping-own-address 90 both rping -s -a $ip0 -C 3 -v --- rping -c -I $ip0 -a $ip0 -C 3 -v
+run_test rping-loopback 90 rping_pair 127.0.0.1 127.0.0.1 -C 3 -v
+run_test rping-ipv6 90 rping_pair $ip6 $ip6 -C 5 -v
+run_test rping-any-ipv6-takes-ipv4 90 rping_pair :: $ip0 -C 5 -v
+run_test rping-killed-clients 300 killed_clients
+run_test rping-64k 90 rping_pair $ip1 $ip1 -C 20 -v -S 65000
+run_test ucmatose 90 both ucmatose -b $ip0 --- ucmatose -b $ip1 -s $ip0
+run_test ucmatose-ipv6 90 both ucmatose -f ip6 -b $ip6 --- ucmatose -f ip6 -s $ip6
 run_test ucmatose-50-connections 90 both ucmatose -b $ip0 -c 50 --- ucmatose -s $ip0 -c 50
 run_test cmtime 90 against cmtime -b $ip0 -c 100 --- cmtime -s $ip0 -c 100
 run_test rdma_client 60 both rdma_server --- rdma_client -s $ip0
