@@ -1,34 +1,45 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# fabric.sh [ROUNDS]: ib_write_bw, ib_send_bw and ib_read_bw of Debian's perftest through the embedded fabric, beside a
-# memcpy+CRC roofline and kernel TCP over loopback measured in the same rounds. Prints medians and ratios; gates nothing.
-# Needs a build with -Dbench=true (ROCEMU_BUILD, default build/).
+# fabric.sh [ROUNDS [PAYLOAD...]]: Debian's perftest through the embedded fabric with each value of daemon.payload in turn
+# (default: auto pull), beside a memcpy+CRC roofline and kernel TCP over loopback measured in the same rounds. Prints
+# medians, ratios, spread and the path that carried the bytes; the same as JSON in $ROCEMU_BENCH_JSON if that is set.
+# Gates nothing. Needs a build with -Dbench=true (ROCEMU_BUILD, default build/).
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${ROCEMU_BUILD:-$root/build}
 rounds=${1:-3}
+shift $(($# > 0))
+payloads=("$@")
+[ ${#payloads[@]} -gt 0 ] || payloads=(auto pull)
 yardsticks=$build/bench/yardsticks
 for need in "$build/apps/rocemud" "$build/apps/rocemu" "$yardsticks"; do
     [ -x "$need" ] || { echo "fabric.sh: $need is missing (meson setup build -Dbench=true)" >&2; exit 1; }
 done
 state=$(mktemp -d "${TMPDIR:-/tmp}/rocemu-bench.XXXXXX") || exit 1
-export ROCEMU_SOCKET=$state/rocemud.sock
 daemon=
-finish() {
-    [ -z "$daemon" ] || { kill "$daemon"; wait "$daemon"; } 2>/dev/null
-    rm -rf "$state"
-}
+# daemon_down: ends the daemon.
+daemon_down() { [ -z "$daemon" ] || { kill "$daemon"; wait "$daemon"; } 2>/dev/null; daemon=; }
+finish() { daemon_down; rm -rf "$state"; }
 trap finish EXIT
-mkfifo "$state/ready"
-exec 6<>"$state/ready"
-"$build/apps/rocemud" --ready-fd 6 >"$state/log" 2>&1 &
-daemon=$!
-read -r -t 20 -u 6 _ || { cat "$state/log" >&2; exit 1; }
-exec 6>&-
+export ROCEMU_SOCKET=$state/rocemud.sock
+# daemon_up PAYLOAD
+daemon_up() {
+    rm -f "$state/ready"
+    mkfifo "$state/ready"
+    exec 6<>"$state/ready"
+    printf '[daemon]\npayload = "%s"\n' "$1" >"$state/config.toml"
+    "$build/apps/rocemud" --config "$state/config.toml" --ready-fd 6 >"$state/log" 2>&1 &
+    daemon=$!
+    read -r -t 20 -u 6 _ || { cat "$state/log" >&2; exit 1; }
+    exec 6>&-
+}
 
 port=$((20000 + RANDOM % 20000))
-# gbps PROGRAM ARG...: what the client reports as average, in Gbit/s; 0 when it fails.
-gbps() {
+# measure COLUMN PROGRAM ARG...: that column of what the client reports (4: Gbit/s, 5: million messages a second); 0 when
+# it fails.
+measure() {
+    local column=$1
+    shift
     port=$((port + 1))
     "$build/apps/rocemu" run -- "$@" -F -p $port -d rocemu0 --report_gbits >"$state/server" 2>&1 </dev/null &
     local server=$!
@@ -36,25 +47,71 @@ gbps() {
     sleep 0.2
     timeout 60 "$build/apps/rocemu" run -- "$@" -F -p $port -d rocemu1 --report_gbits 127.0.0.1 >"$state/client" 2>&1 </dev/null
     wait $server 2>/dev/null
-    awk '/^ *#bytes/ { header = 1; next } header && NF >= 4 { rate = $4 } END { print rate + 0 }' "$state/client"
+    awk -v c="$column" '/^ *#bytes/ { header = 1; next } header && NF >= 4 { rate = $c } END { print rate + 0 }' "$state/client"
 }
-names=("roofline" "tcp" "ib_write_bw 4 KiB" "ib_write_bw 64 KiB" "ib_write_bw 1 MiB" "ib_send_bw 64 KiB" "ib_read_bw 64 KiB")
+# paths: which paths have carried bytes since the daemon started.
+paths() {
+    "$build/apps/rocemu" counters --json | python3 -c '
+import json, sys
+total = {}
+for device in json.load(sys.stdin).values():
+    for name, value in device.items(): total[name] = total.get(name, 0) + value
+print("+".join(n for n in ("captured", "process_vm", "agent") if total[f"payload_{n}_bytes"] > 1 << 20))'
+}
+# name|column|program and arguments
+cases=(
+    "send 8 B, M/s|5|ib_send_bw -s 8 -D 1"
+    "write 8 B, M/s|5|ib_write_bw -s 8 -D 1"
+    "write 4 KiB|4|ib_write_bw -s 4096 -D 1"
+    "write 64 KiB|4|ib_write_bw -s 65536 -D 1"
+    "write 1 MiB|4|ib_write_bw -s 1048576 -D 1"
+    "send 64 KiB|4|ib_send_bw -s 65536 -D 1"
+    "read 64 KiB|4|ib_read_bw -s 65536 -D 1"
+)
 for ((i = 0; i < rounds; i++)); do
-    "$yardsticks" roofline >>"$state/0"
-    "$yardsticks" tcp >>"$state/1"
-    gbps ib_write_bw -s 4096 -D 1 >>"$state/2"
-    gbps ib_write_bw -s 65536 -D 1 >>"$state/3"
-    gbps ib_write_bw -s 1048576 -D 1 >>"$state/4"
-    gbps ib_send_bw -s 65536 -D 1 >>"$state/5"
-    gbps ib_read_bw -s 65536 -D 1 >>"$state/6"
+    "$yardsticks" roofline >>"$state/roofline"
+    "$yardsticks" tcp >>"$state/tcp"
+    for payload in "${payloads[@]}"; do
+        for c in "${!cases[@]}"; do
+            daemon_up "$payload"
+            IFS='|' read -r _ column command <<<"${cases[c]}"
+            # shellcheck disable=SC2086 # words of a command
+            measure "$column" $command >>"$state/$payload.$c"
+            paths >"$state/$payload.$c.paths"
+            daemon_down
+        done
+    done
 done
-median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-roof=$(median "$state/0")
-tcp=$(median "$state/1")
-printf 'Embedded fabric, medians of %s rounds, one shard, path MTU 4096\n' "$rounds"
-printf '%-20s %10s %12s %12s\n' "" "Gbit/s" "of roofline" "of TCP"
-for i in "${!names[@]}"; do
-    value=$(median "$state/$i")
-    awk -v n="${names[i]}" -v v="$value" -v r="$roof" -v t="$tcp" 'BEGIN { printf "%-20s %10.2f %11.0f%% %11.2fx\n", n, v, 100 * v / r, v / t }'
-done
-echo "roofline: one core copying and summing 4096-byte payloads; tcp: kernel TCP over loopback, 64 KiB writes."
+{
+    echo "rounds=$rounds kernel=$(uname -r) cpus=$(nproc) load=$(cut -d' ' -f1 /proc/loadavg)"
+    grep -m1 'model name' /proc/cpuinfo
+} >"$state/machine"
+python3 - "$state" "${ROCEMU_BENCH_JSON:-}" "${payloads[*]}" "${cases[@]}" <<'PY'
+import json, statistics, sys
+state, out, payloads, cases = sys.argv[1], sys.argv[2], sys.argv[3].split(), sys.argv[4:]
+def read(name):
+    return [float(x) for x in open(f"{state}/{name}").read().split()]
+roof, tcp = read("roofline"), read("tcp")
+table = {"machine": open(f"{state}/machine").read().split("\n")[:-1], "roofline_gbps": statistics.median(roof),
+         "tcp_gbps": statistics.median(tcp), "cases": []}
+print("Embedded fabric, one shard, path MTU 4096, Gbit/s;", "; ".join(table["machine"]))
+print(f"{'':24} {'payload':9} {'median':>8} {'lowest':>8} {'highest':>8} {'of TCP':>8} {'of roof':>8}  paths")
+for i, case in enumerate(cases):
+    name, column, _ = case.split("|")
+    for payload in payloads:
+        v = read(f"{payload}.{i}")
+        row = {"case": name, "payload": payload, "median": statistics.median(v), "lowest": min(v), "highest": max(v),
+               "paths": open(f"{state}/{payload}.{i}.paths").read().strip()}
+        ratios = f"{'':>8} {'':>8}"
+        if column == "4":
+            # Ratios within a round, then their median.
+            row["of_tcp"] = statistics.median(a / b for a, b in zip(v, tcp))
+            row["of_roofline"] = statistics.median(a / b for a, b in zip(v, roof))
+            ratios = f"{row['of_tcp']:7.2f}x {100 * row['of_roofline']:7.0f}%"
+        table["cases"].append(row)
+        print(f"{name:24} {payload:9} {row['median']:8.2f} {row['lowest']:8.2f} {row['highest']:8.2f} {ratios}  {row['paths']}")
+print(f"roofline {table['roofline_gbps']:.0f}: one core copying and summing 4096-byte payloads; "
+      f"tcp {table['tcp_gbps']:.1f}: kernel TCP over loopback, 64 KiB writes.")
+if out:
+    json.dump(table, open(out, "w"), indent=1)
+PY
