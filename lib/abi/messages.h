@@ -253,7 +253,7 @@ struct CreateQpRequest {
     uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0, max_inline_data = 0;
     uint32_t sq_sig_all = 0;
     uint32_t srq = kNoSrq;
-    uint32_t reserved = 0;
+    uint32_t create_flags = 0;  // enum ibv_qp_create_flags
     uint64_t cookie = 0;  // the application's ibv_qp pointer, returned in asynchronous events
 };
 struct CreateQpReply {
@@ -282,6 +282,23 @@ struct QueryQpRequest { uint32_t qpn = 0; };
 struct QueryQpReply { QpAttrRecord attr; };
 struct DestroyQpRequest { uint32_t qpn = 0; };
 struct DestroyQpReply {};
+
+// Address handle of a datagram QP: an address vector (as QpAttrRecord has one), resolved to a MAC address.
+struct CreateAhRequest {
+    uint32_t pd = 0;
+    uint32_t flow_label = 0;
+    uint8_t dgid[16] = {};
+    uint8_t sgid_index = 0, hop_limit = 0, traffic_class = 0, sl = 0, is_global = 0, port_num = 0;
+    uint16_t reserved = 0;
+};
+struct CreateAhReply { uint32_t ah = 0; };  // the session's number of it, what a WQE names
+struct DestroyAhRequest { uint32_t ah = 0; };
+struct DestroyAhReply {};
+
+struct AttachMcastRequest { uint32_t qpn = 0; uint8_t gid[16] = {}; };
+struct AttachMcastReply {};
+struct DetachMcastRequest { uint32_t qpn = 0; uint8_t gid[16] = {}; };
+struct DetachMcastReply {};
 
 // Text documents (JSON) of the daemon, read in pieces. The daemon makes the document when offset is 0.
 enum AdminDocument : uint32_t { kAdminStatus = 0, kAdminCounters = 1 };

@@ -6,6 +6,7 @@
 
 #include "abi/messages.h"
 #include "control/captures.h"
+#include "control/interface_watch.h"
 #include "control/cm_service.h"
 
 namespace rocemu::control {
@@ -35,9 +36,22 @@ Control::Control(const config::Config& c, EventLoop& l, std::vector<engine::Shar
                 return true;
             },
             [] {});
+    interfaces = std::make_unique<InterfaceWatch>(*this);
 }
 
 Control::~Control() = default;
+
+void Control::raise_port_event(const Device& device, AsyncEvent event) {
+    abi::AsyncEventRecord record;
+    record.element = 1;  // the port
+    record.event_type = static_cast<uint32_t>(event);
+    for (auto& [id, session] : sessions) {
+        if (session->ending) continue;
+        for (auto& [number, context] : session->contexts)
+            if (context.device == device.id() && context.events)
+                context.events->post(std::as_bytes(std::span(&record, 1)), false);
+    }
+}
 
 Device* Control::find_device(const std::string& name) {
     for (auto& device : devices)

@@ -21,6 +21,7 @@
 namespace rocemu::control {
 
 class Captures;
+class InterfaceWatch;
 class CmService;
 
 struct Control {
@@ -35,6 +36,7 @@ struct Control {
     ShardSet shards;
     Resolver resolver;
     std::unique_ptr<Captures> captures;
+    std::unique_ptr<InterfaceWatch> interfaces;
     std::unique_ptr<CmService> cm;
 
     IdPool session_ids, pd_ids, cq_ids, srq_ids;
@@ -48,6 +50,8 @@ struct Control {
     // An event that a shard tells; to the session it concerns, if that lives.
     void on_shard_event(const engine::ShardEvent& event);
     void tick();  // every 100 ms
+    // To every context of the device, about its port.
+    void raise_port_event(const Device& device, AsyncEvent event);
 
     // A call to one shard, or to all, that belongs to a session: the session stays until it has come back.
     template <typename OnShard, typename OnControl>

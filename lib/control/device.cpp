@@ -31,21 +31,55 @@ Device::Device(uint32_t id, const DeviceInit& init)
     }
     gids_.add(addresses);
 
+    if (init.mtu != 0) mtu_ = mtu_ == 0 ? init.mtu : std::min(mtu_, init.mtu);
+    mtu_limit_ = mtu_;
     if (!netdev_.empty()) {
         const auto interface = read_interface(netdev_);
         if (!interface) throw std::runtime_error(name_ + ": there is no kernel interface '" + netdev_ + "'");
-        take_interface(*interface, init.addresses.empty());
+        ifindex_ = interface->index;
+        follow_addresses_ = init.addresses.empty();
+        follow(*interface);
     }
-    if (init.mtu != 0) mtu_ = std::min(mtu_, init.mtu);
     if (net::iboe_mtu(mtu_) == 0)
         throw std::runtime_error(name_ + ": an MTU of " + std::to_string(mtu_) + " bytes is too small for RoCE");
 }
 
-void Device::take_interface(const InterfaceInfo& interface, bool addresses_too) {
-    ifindex_ = interface.index;
-    if (mtu_ == 0 || interface.mtu < mtu_) mtu_ = interface.mtu;
+Device::Changes Device::follow(const InterfaceInfo& interface) {
+    Changes changes;
+    // A port's own limit stays one: its frames are no larger. An MTU too small for RoCE is not followed.
+    const uint32_t mtu = mtu_limit_ == 0 ? interface.mtu : std::min(mtu_limit_, interface.mtu);
+    if (mtu != mtu_ && net::iboe_mtu(mtu) != 0) {
+        mtu_ = mtu;
+        changes.mtu = true;
+    }
+    changes.link = link_up_ != interface.running;
     link_up_ = interface.running;
-    if (addresses_too) gids_.add(interface.addresses);
+    changes.gids = follow_addresses_ && take_addresses(interface.addresses);
+    return changes;
+}
+
+Device::Changes Device::lost_interface() {
+    Changes changes;
+    changes.link = link_up_;
+    link_up_ = false;
+    return changes;
+}
+
+// The difference to what was there before; addresses that stay keep their indices.
+bool Device::take_addresses(const std::vector<wire::Gid>& addresses) {
+    bool changed = false;
+    const auto has = [](const std::vector<wire::Gid>& list, const wire::Gid& gid) {
+        return std::find(list.begin(), list.end(), gid) != list.end();
+    };
+    const wire::Gid own = net::link_local_gid(mac_);
+    for (const auto& gid : followed_)
+        if (!has(addresses, gid) && gid != own) changed |= gids_.remove(gid);
+    std::vector<wire::Gid> fresh;
+    for (const auto& gid : addresses)
+        if (!gids_.find(gid, net::RoceVersion::V2)) fresh.push_back(gid);
+    if (!fresh.empty()) changed |= gids_.add(fresh);
+    followed_ = addresses;
+    return changed;
 }
 
 uint8_t Device::active_mtu() const {

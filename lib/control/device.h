@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "control/group_memberships.h"
 #include "control/interface_info.h"
 #include "engine/port.h"
 #include "engine/setup.h"
@@ -46,22 +47,34 @@ class Device {
     [[nodiscard]] uint32_t speed_mbps() const { return speed_mbps_; }
     [[nodiscard]] std::optional<uint32_t> fabric_nic() const { return fabric_nic_; }
     [[nodiscard]] const net::GidTable& gids() const { return gids_; }
+    GroupMemberships& memberships() { return memberships_; }
     net::NeighbourTable& neighbours() { return neighbours_; }
 
     // Our address in whose configured subnet `address` lies, or nullopt.
     [[nodiscard]] std::optional<wire::Gid> address_near(const wire::Gid& address) const;
 
+    // What an interface that was read again has changed.
+    struct Changes {
+        bool gids = false, link = false, mtu = false;
+        [[nodiscard]] bool any() const { return gids || link || mtu; }
+    };
+    Changes follow(const InterfaceInfo& interface);
+    Changes lost_interface();  // it was removed: the link is down
+
     // What the shards must know about our addresses.
     [[nodiscard]] std::vector<engine::LocalAddress> local_addresses() const;
 
   private:
-    void take_interface(const InterfaceInfo& interface, bool addresses_too);
+    bool take_addresses(const std::vector<wire::Gid>& addresses);
 
     uint32_t id_;
     std::string name_, port_, netdev_;
     uint32_t ifindex_ = 0;
     wire::MacAddress mac_{};
     uint32_t mtu_ = 0;
+    uint32_t mtu_limit_ = 0;         // of port and configuration
+    bool follow_addresses_ = false;  // none are configured: the interface's are ours
+    std::vector<wire::Gid> followed_;
     bool link_up_ = true;
     uint32_t speed_mbps_ = 0;
     std::optional<uint32_t> fabric_nic_;
@@ -72,6 +85,7 @@ class Device {
     std::vector<Subnet> subnets_;
     net::GidTable gids_;
     net::NeighbourTable neighbours_;
+    GroupMemberships memberships_;
 };
 
 }  // namespace rocemu::control

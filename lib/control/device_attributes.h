@@ -9,6 +9,8 @@
 
 namespace rocemu::control {
 
+inline constexpr uint32_t kMaxGroups = 8192, kMaxGroupsPerQp = 256;
+
 [[nodiscard]] abi::QueryDeviceReply device_attributes(const Device& device, const config::LimitOptions& limits,
                                                       uint32_t shards);
 [[nodiscard]] abi::QueryPortReply port_attributes(const Device& device);

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/verbs_types.h"
 #include "control/event_outbox.h"
 #include "control/queue_arena.h"
+#include "wire/gid.h"
 #include "memory/key_table.h"
 
 namespace rocemu::control {
@@ -20,7 +22,12 @@ struct ContextObject {
 
 struct PdObject {
     uint32_t context = 0;
-    uint32_t users = 0;  // MRs and QPs
+    uint32_t users = 0;  // MRs, QPs, address handles
+};
+
+struct AhObject {
+    uint32_t context = 0;
+    uint32_t pd = 0;
 };
 
 struct MrObject {
@@ -64,6 +71,7 @@ struct QpObject {
     uint32_t srq = 0;  // abi::kNoSrq: none
     QpType type = QpType::Rc;
     QueueBlock block;
+    std::vector<wire::Gid> groups;  // it is attached to
 };
 
 }  // namespace rocemu::control

@@ -7,6 +7,7 @@
 
 #include "net/arp.h"
 #include "net/eui64.h"
+#include "net/multicast.h"
 #include "net/neighbour_discovery.h"
 
 namespace rocemu::control {
@@ -20,6 +21,7 @@ const wire::MacAddress* Resolver::known(const Device& device, const wire::Gid& a
 }
 
 void Resolver::resolve(Device& device, const wire::Gid& address, Answer answer) {
+    if (address.is_multicast()) return answer(0, net::multicast_mac(address));
     if (const auto* mac = known(device, address)) return answer(0, *mac);
     if (const auto mac = net::mac_of_link_local(address)) return answer(0, *mac);
     const Instant now = EventLoop::now();

@@ -69,11 +69,12 @@ class Session {
     std::vector<std::unique_ptr<payload::SpaceStats>> space_stats;
     std::unique_ptr<QueueArena> arena;
 
-    IdPool context_ids{1, 1u << 20}, channel_ids{1, 1u << 20}, slots{0, abi::kMaxQpsPerSession};
+    IdPool context_ids{1, 1u << 20}, channel_ids{1, 1u << 20}, slots{0, abi::kMaxQpsPerSession}, ah_ids{1, 1u << 24};
     std::unordered_map<uint32_t, ContextObject> contexts;
     std::unordered_map<uint32_t, PdObject> pds;
     std::unordered_map<uint32_t, MrObject> mrs;  // by key
     std::unordered_map<uint32_t, MwObject> mws;  // by the key they were allocated with
+    std::unordered_map<uint32_t, AhObject> ahs;
     std::unordered_map<uint32_t, ChannelObject> channels;
     std::unordered_map<uint32_t, CqObject> cqs;
     std::unordered_map<uint32_t, SrqObject> srqs;

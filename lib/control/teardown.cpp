@@ -29,6 +29,11 @@ void destroy_rest(Control& control, Session& session, uint32_t context) {
         session.channels.erase(id);
         session.channel_ids.give_back(id);
     }
+    // The shards forget them together with the session, or when the number is given out again.
+    for (const uint32_t id : members(session.ahs, context)) {
+        session.ahs.erase(id);
+        session.ah_ids.give_back(id);
+    }
     for (const uint32_t id : members(session.pds, context)) {
         session.pds.erase(id);
         control.pd_ids.give_back(id);

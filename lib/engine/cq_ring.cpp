@@ -38,7 +38,7 @@ bool CqRing::write(const transport::Completion& c, uint32_t qpn, uint32_t qp_slo
     e.status = static_cast<uint8_t>(c.status);
     e.opcode = static_cast<uint8_t>(c.opcode);
     e.is_recv = c.is_recv ? 1 : 0;
-    e.sl = 0;
+    e.sl = c.sl;
     e.reserved = 0;
     const uint32_t pass = producer_ / setup_.entries;  // entries is a power of two: wraps together with the index
     e.phase.store(static_cast<uint8_t>((pass + 1) & 1), std::memory_order_release);

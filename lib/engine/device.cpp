@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 
+#include "wire/dest_qp.h"
+
 namespace rocemu::engine {
 
 namespace {
@@ -25,8 +27,18 @@ Device::~Device() {
 
 void Device::send(Frame frame) {
     if (tap != nullptr) tap->record(TapDirection::Tx, {frame.data, frame.length}, 0);
+    if (!groups.empty() && wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn) loop_back(frame);
     const bool own = !info.receives_own_frames && std::memcmp(frame.data, mac.data(), mac.size()) == 0;
     (own ? loop : tx).push(frame);
+}
+
+// IBTA 10.5.2.2: members at the sender's own port get their copy too; no port returns it.
+void Device::loop_back(const Frame& frame) {
+    if (loop.full() || !cache.reserve(1)) return;
+    Frame copy = cache.take();
+    std::memcpy(copy.data, frame.data, frame.length);
+    copy.length = frame.length;
+    loop.push(copy);
 }
 
 bool Device::flush(Instant now) {

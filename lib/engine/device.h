@@ -7,6 +7,7 @@
 #include "base/fixed_ring.h"
 #include "engine/capture_tap.h"
 #include "engine/frame_cache.h"
+#include "engine/groups.h"
 #include "engine/setup.h"
 #include "stats/counters.h"
 #include "wire/drop_reason.h"
@@ -25,6 +26,7 @@ struct Device {
     [[nodiscard]] bool tx_room(uint32_t frames) const { return tx.room() >= frames && loop.room() >= frames; }
     // Takes a finished frame. Precondition: tx_room.
     void send(Frame frame);
+    void loop_back(const Frame& frame);
     // Gives waiting frames to the port; true if it took any.
     bool flush(Instant now);
     // Frames for rx: those of the port, then looped ones.
@@ -39,6 +41,7 @@ struct Device {
     wire::MacAddress mac{};
     uint32_t mtu = 0;
     std::vector<LocalAddress> addresses;
+    Groups groups;  // members of this shard
     stats::CounterBlock counters;
     FrameCache cache;
     CaptureTap* tap = nullptr;

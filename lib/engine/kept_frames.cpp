@@ -3,7 +3,7 @@
 #include "engine/kept_frames.h"
 
 #include "engine/qp_record.h"
-#include "engine/rq_reader.h"
+#include "engine/receive_offer.h"
 #include "wire/parse.h"
 
 namespace rocemu::engine {
@@ -34,8 +34,10 @@ uint32_t KeptFrames::replay(QpRecord& record, std::span<Frame, kPerReplay> out, 
         --record.session->frames_kept;
         // It passed all checks when it came.
         const bool good = wire::parse_frame({frame.data, frame.length}, view_).ok();
-        if (good && view_.op->consumes_receive()) top_up_if_low(record);
-        if (good) record.qp.handle_packet(view_, now);
+        if (good) {
+            const ReceiveOffer offer(record, *view_.op, completions_);
+            record.qp.handle_packet(view_, now);
+        }
         if (good && !view_.payload.empty())
             out[count++] = frame;
         else

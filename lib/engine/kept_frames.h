@@ -13,6 +13,7 @@
 
 namespace rocemu::engine {
 
+class Completions;
 struct QpRecord;
 
 class KeptFrames {
@@ -20,6 +21,8 @@ class KeptFrames {
     static constexpr uint32_t kPerShard = 4096;
     static constexpr uint32_t kPerSession = 512;
     static constexpr uint32_t kPerReplay = 128;  // more than a QP may keep
+
+    explicit KeptFrames(Completions& completions) : completions_(completions) {}
 
     [[nodiscard]] bool room_for(const QpRecord& record) const;
     // The core keeps this packet: the frame passes to us and gets data = nullptr. Precondition: room_for().
@@ -33,6 +36,7 @@ class KeptFrames {
   private:
     HeldFrames frames_{kPerShard};
     wire::PacketView view_;
+    Completions& completions_;
 };
 
 }  // namespace rocemu::engine

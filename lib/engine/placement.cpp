@@ -2,6 +2,8 @@
 // See placement.h.
 #include "engine/placement.h"
 
+#include <algorithm>
+
 #include "base/bytes.h"
 #include "engine/qp_record.h"
 #include "wire/dest_qp.h"
@@ -36,7 +38,8 @@ bool in_one_space(const transport::DmaBatch& batch, const transport::DmaRequest&
 
 }  // namespace
 
-Placement::Placement(payload::PayloadMover& mover) : mover_(mover) {
+Placement::Placement(payload::PayloadMover& mover, Completions& completions)
+    : mover_(mover), kept_(completions) {
     for (uint32_t i = 0; i < kJobs; ++i) {
         jobs_.push_back(std::make_unique_for_overwrite<PlaceJob>());
         release(jobs_.back().get());
@@ -72,6 +75,10 @@ void Placement::release(PlaceJob* job) {
 }
 
 void Placement::mark_write_ends(PlaceJob& job, const QpRecord& record, std::span<Frame* const> frames) {
+    if (!record.connected()) {  // datagrams are SENDs
+        std::fill_n(job.ends_write.begin(), job.batch.count, false);
+        return;
+    }
     // Requests come in the order of the frames; a source outside (an atomic result of the core) matches none.
     sources_.clear();
     for (const HeldFrame* h = record.held.head; h != nullptr; h = h->next) sources_.push_back(&h->frame);

@@ -52,7 +52,7 @@ class Placement {
     // Cookies of the mover: the top bit tells placements from gathers.
     static constexpr uint64_t kCookieBit = uint64_t{1} << 63;
 
-    explicit Placement(payload::PayloadMover& mover);
+    Placement(payload::PayloadMover& mover, Completions& completions);
 
     // May a packet with payload be handed to the core? No: it must be dropped, its placement could not be kept.
     [[nodiscard]] bool admits(const QpRecord& record) const;

@@ -76,10 +76,18 @@ struct QpRecord {
     bool held_unpolled = false;  // requests may wait in the core
     uint64_t polled_tag = 0;     // newest request taken from the core
 
+    HeldList parked;  // packets before their receive (Parking)
+    uint32_t parked_count = 0;
+
     bool dying = false;     // destroy_qp was called: in no table any more
     bool quiesced = false;  // RESET waits for payload jobs: nothing new is taken
     bool broken = false;    // its queues in shared memory are nonsense
 
+    [[nodiscard]] bool connected() const { return setup.config.type != QpType::Ud; }
+    // Nobody sends again what it drops.
+    [[nodiscard]] bool unacked() const { return setup.config.type == QpType::Ud || setup.config.type == QpType::Uc; }
+    // IBTA 10.3.1: a connected QP knows its peer from RTR on, a datagram QP needs none.
+    [[nodiscard]] bool may_transmit() const { return has_route || !connected(); }
     [[nodiscard]] bool jobs_out() const { return gathering || jobs_head != nullptr; }
 };
 

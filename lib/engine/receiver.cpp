@@ -3,12 +3,13 @@
 #include "engine/receiver.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/gsi.h"
 #include "engine/neighbour_rx.h"
 #include "engine/qp_record.h"
-#include "engine/rq_reader.h"
-#include "engine/srq.h"
+#include "engine/receive_offer.h"
+#include "net/multicast.h"
 #include "wire/icrc.h"
 
 namespace rocemu::engine {
@@ -81,8 +82,18 @@ QpRecord* Receiver::find_qp(const Device& device, const wire::PacketView& packet
         reason = DropReason::QpTransport;
         return nullptr;
     }
+    if (record->quiesced) {
+        reason = DropReason::QpState;
+        return nullptr;
+    }
+    if (!record->connected()) {
+        // A17.4.2: a datagram QP takes packets of anybody and of every RoCE version, but only those for its port.
+        if (device.find(packet.dst_gid) != nullptr) return record;
+        reason = DropReason::NotOurGid;
+        return nullptr;
+    }
     // IBTA 10.3.1: packets are accepted from RTR on; the route is set by that transition.
-    if (!record->has_route || record->quiesced) {
+    if (!record->has_route) {
         reason = DropReason::QpState;
         return nullptr;
     }
@@ -123,12 +134,15 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
         return device.seen(frame, DropReason::None);
     }
     if (!parsed.ok()) return drop(device, frame, parsed.reason);
-    if (view_.dst_mac != device.mac) return drop(device, frame, DropReason::NotOurMac);
+    const bool group = view_.dst_gid.is_multicast();
+    if (view_.dst_mac != (group ? net::multicast_mac(view_.dst_gid) : device.mac))
+        return drop(device, frame, DropReason::NotOurMac);
     // IBTA 9.6.1.1 and A17.3.3: nothing of a packet counts before its ICRC is right.
     if (!wire::icrc_matches(view_)) {
         if (icrc_check_) return drop(device, frame, DropReason::IcrcMismatch);
         device.counters.add(Counter::rx_icrc_encapsulated);
     }
+    if (group) return handle_group(device, frame, now);
     if (view_.bth.dest_qp == kGsiQpn) return handle_mad(device, frame);
     DropReason reason = DropReason::None;
     QpRecord* record = find_qp(device, view_, reason);
@@ -143,15 +157,13 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
         return record->qp.handle_cnp(now);
     }
     // A broken receive queue reads as an empty one; the scheduler ends the QP at its next turn.
-    bool lent = false;
-    if (record->srq != nullptr)
-        lent = view_.op->takes_receive() && lend_receive(*record, completions_);
-    else if (view_.op->consumes_receive())
-        top_up_if_low(*record);
-    // A receive is lent for the packet at hand: early ones of a QP with an SRQ are not kept.
-    const bool may_keep = record->srq == nullptr && placement_.kept().room_for(*record);
-    const bool kept = record->qp.handle_packet(view_, now, may_keep);
-    if (lent) settle_receive(*record, completions_);
+    bool kept;
+    {
+        const ReceiveOffer offer(*record, *view_.op, completions_);
+        if (Parking::wants(*record, *view_.op) && parking_.park(*record, frame, now))
+            return scheduler_.activate(*record);
+        kept = record->qp.handle_packet(view_, now, placement_.kept().room_for(*record));
+    }
     if (kept) placement_.kept().keep(*record, view_, frame);
     touch(*record, i, payload && !kept);
     // What follows in this burst must not meet a gap that is closed.
@@ -177,6 +189,38 @@ void Receiver::handle_mad(Device& device, const Frame& frame) {
     device.counters.add(Counter::rx_packets);
     device.counters.add(Counter::rx_bytes, frame.length);
     device.seen(frame, DropReason::None);
+}
+
+// IBTA 10.5.2: every attached QP gets a copy of its own.
+void Receiver::handle_group(Device& device, const Frame& frame, Instant now) {
+    const auto members = device.groups.members(view_.dst_gid);
+    if (members.empty() || view_.bth.dest_qp != kMulticastQpn || view_.op->transport != wire::Transport::Ud)
+        return drop(device, frame, DropReason::NotOurGid);
+    device.counters.add(Counter::rx_packets);
+    device.counters.add(Counter::rx_bytes, frame.length);
+    device.seen(frame, DropReason::None);
+    for (QpRecord* member : members) {
+        const bool own = view_.src_mac == device.mac && view_.deth().src_qp == member->setup.config.qpn;
+        if ((own && member->setup.blocks_own_groups) || member->quiesced) continue;
+        if (!placement_.admits(*member) || !device.cache.reserve(1)) {
+            device.counters.add(Counter::responder_backlog_drops);
+            continue;
+        }
+        Frame copy = device.cache.take();
+        std::memcpy(copy.data, frame.data, frame.length);
+        copy.length = frame.length;
+        wire::PacketView view;
+        if (wire::parse_frame({copy.data, copy.length}, view).ok()) {
+            const ReceiveOffer offer(*member, *view.op, completions_);
+            if (!Parking::wants(*member, *view.op) || !parking_.park(*member, copy, now)) {
+                member->qp.handle_packet(view, now);
+                std::array<Frame*, 1> frames{&copy};
+                placement_.run(*member, frames, now);
+            }
+        }
+        if (copy.data != nullptr) device.cache.give_back(copy);
+        scheduler_.activate(*member);
+    }
 }
 
 bool Receiver::run(Device& device, Instant now) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "engine/device.h"
+#include "engine/parking.h"
 #include "engine/placement.h"
 #include "engine/qpn_table.h"
 #include "engine/scheduler.h"
@@ -19,10 +20,11 @@ class Receiver {
   public:
     static constexpr uint32_t kBurst = 64;
 
-    Receiver(const QpnTable& qps, Placement& placement, Scheduler& scheduler, Completions& completions,
-             Notifier& notifier, bool icrc_check)
+    Receiver(const QpnTable& qps, Placement& placement, Parking& parking, Scheduler& scheduler,
+             Completions& completions, Notifier& notifier, bool icrc_check)
         : qps_(qps),
           placement_(placement),
+          parking_(parking),
           scheduler_(scheduler),
           completions_(completions),
           notifier_(notifier),
@@ -34,6 +36,7 @@ class Receiver {
   private:
     void handle(Device& device, uint32_t i, Instant now);
     void handle_mad(Device& device, const Frame& frame);
+    void handle_group(Device& device, const Frame& frame, Instant now);
     void drop(Device& device, const Frame& frame, wire::DropReason reason);
     // Who it is for, or nullptr and the reason.
     QpRecord* find_qp(const Device& device, const wire::PacketView& packet, wire::DropReason& reason) const;
@@ -43,6 +46,7 @@ class Receiver {
 
     const QpnTable& qps_;
     Placement& placement_;
+    Parking& parking_;
     Scheduler& scheduler_;
     Completions& completions_;
     Notifier& notifier_;

@@ -119,7 +119,8 @@ bool Scheduler::serve(QpRecord& record, Instant now) {
     if (record.qp.next_deadline() <= now) record.qp.handle_timeout(now);
     bool any = fetch(record, now, more);
     any |= placement_.run(record, {}, now);
-    if (record.has_route && !record.gathering) {
+    any |= parking_.deliver(record, now);
+    if (record.may_transmit() && !record.gathering) {
         if (transmitter_.ready(record)) {
             const auto sent = transmitter_.run(record, config_.qp_turn_bytes, now);
             any |= sent.packets != 0;
@@ -140,7 +141,7 @@ bool Scheduler::serve(QpRecord& record, Instant now) {
 }
 
 void Scheduler::arm(QpRecord& record, Instant now) {
-    Instant when = std::min(record.qp.next_deadline(), record.capture.due);
+    Instant when = std::min({record.qp.next_deadline(), record.capture.due, Parking::deadline(record)});
     if (record.qp.state() == QpState::Err && !record.broken) when = std::min(when, now + kErrorLook);
     if (when == kNever) return wheel_.cancel(record.timer);
     if (when <= now) {

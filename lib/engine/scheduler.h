@@ -9,6 +9,7 @@
 
 #include "base/timing_wheel.h"
 #include "engine/completions.h"
+#include "engine/parking.h"
 #include "engine/placement.h"
 #include "engine/shard.h"
 #include "engine/transmitter.h"
@@ -17,8 +18,13 @@ namespace rocemu::engine {
 
 class Scheduler {
   public:
-    Scheduler(const ShardConfig& config, Placement& placement, Transmitter& transmitter, Completions& completions)
-        : config_(config), placement_(placement), transmitter_(transmitter), completions_(completions) {}
+    Scheduler(const ShardConfig& config, Placement& placement, Parking& parking, Transmitter& transmitter,
+              Completions& completions)
+        : config_(config),
+          placement_(placement),
+          parking_(parking),
+          transmitter_(transmitter),
+          completions_(completions) {}
 
     void activate(QpRecord& record);
     // Turns of one QP each, about one for each QP in the lists now, at most kTurnsPerLoop. True if any of them did
@@ -44,6 +50,7 @@ class Scheduler {
 
     ShardConfig config_;
     Placement& placement_;
+    Parking& parking_;
     Transmitter& transmitter_;
     Completions& completions_;
     void append(Session& session);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/address_table.h"
 #include "engine/setup.h"
 
 namespace rocemu::engine {
@@ -20,6 +21,7 @@ struct Session {
     SessionSetup setup;
     std::vector<QpRecord*> by_slot;  // grows in create_qp only
     uint32_t qps = 0, cqs = 0;
+    AddressTable addresses;
     bool wake_owed = false;  // CQEs were written in this turn
     // Payload access under way: quotas, so that a process that does not answer holds up itself only.
     uint32_t place_jobs = 0, frames_held = 0, frames_kept = 0, gathers = 0;

@@ -80,6 +80,7 @@ struct QpSetup {
     QueueView sq, rq;
     uint64_t cookie = 0;
     uint32_t context = 0;  // control's number, echoed in asynchronous events
+    bool blocks_own_groups = false;  // what it sends to a group does not come back to it
 };
 
 }  // namespace rocemu::engine

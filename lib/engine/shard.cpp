@@ -12,8 +12,8 @@ namespace rocemu::engine {
 Shard::Impl::Impl(const ShardConfig& c)
     : config(c),
       waiter(c.wait),
-      scheduler(config, placement, transmitter, completions),
-      receiver(live, placement, scheduler, completions, notifier, c.icrc_check) {}
+      scheduler(config, placement, parking, transmitter, completions),
+      receiver(live, placement, parking, scheduler, completions, notifier, c.icrc_check) {}
 
 Shard::Impl::~Impl() = default;
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/address_table.h"
 #include "engine/gsi.h"
 #include "engine/setup.h"
 #include "engine/shard_call.h"
@@ -85,6 +86,14 @@ class Shard {
     // Deregistration, after the key has left keys(): true once no job that knew it is under way. First call with
     // `fence` 0 sets it.
     bool payload_passed(SessionId session, uint64_t& fence);
+
+    // Membership of a datagram QP in a multicast group. False: the QP is gone.
+    bool attach_group(uint32_t qpn, const wire::Gid& group);
+    void detach_group(uint32_t qpn, const wire::Gid& group);
+
+    // Address handles of a session. One that goes away while WQEs name it loses their packets.
+    void create_ah(SessionId session, uint32_t number, const AddressRecord& record);
+    void destroy_ah(SessionId session, uint32_t number);
 
     void create_cq(const CqSetup& setup);
     void destroy_cq(CqId cq);

@@ -53,9 +53,10 @@ struct Shard::Impl {
     memory::KeyTable keys;
     std::vector<std::unique_ptr<Device>> devices;
     payload::PayloadMover mover{payload_counters};
-    Placement placement{mover};
-    Transmitter transmitter{mover};
     Completions completions{notifier};
+    Placement placement{mover, completions};
+    Parking parking{placement, completions};
+    Transmitter transmitter{mover};
     Scheduler scheduler;
     QpnTable live;  // QPs that packets and doorbells reach
     Receiver receiver;

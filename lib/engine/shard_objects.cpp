@@ -73,6 +73,25 @@ bool Shard::payload_passed(SessionId id, uint64_t& fence) {
     return impl_->mover.passed(id, fence);
 }
 
+bool Shard::attach_group(uint32_t qpn, const wire::Gid& group) {
+    QpRecord* record = impl_->live.find(qpn);
+    if (record == nullptr) return false;
+    record->device->groups.join(group, *record);
+    return true;
+}
+
+void Shard::detach_group(uint32_t qpn, const wire::Gid& group) {
+    if (QpRecord* record = impl_->live.find(qpn)) record->device->groups.leave(group, *record);
+}
+
+void Shard::create_ah(SessionId session, uint32_t number, const AddressRecord& record) {
+    impl_->sessions.at(session)->addresses.insert(number, record);
+}
+
+void Shard::destroy_ah(SessionId session, uint32_t number) {
+    impl_->sessions.at(session)->addresses.erase(number);
+}
+
 void Shard::create_cq(const CqSetup& setup) {
     Session& session = *impl_->sessions.at(setup.session);
     impl_->cqs[setup.id] = std::make_unique<CqRing>(setup, session);
@@ -120,6 +139,7 @@ int Shard::modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask,
     if (error != 0) return error;
     if (reset) {
         impl_->placement.forget(*record);
+        impl_->parking.forget(*record);
         record->quiesced = false;
         record->broken = false;
         record->has_route = false;
@@ -151,6 +171,7 @@ void Shard::Impl::detach(QpRecord& record) {
     live.erase(record.setup.config.qpn);
     record.session->by_slot[record.setup.slot] = nullptr;
     scheduler.forget(record);
+    record.device->groups.forget(record);
 }
 
 bool Shard::destroy_qp(uint32_t qpn) {
@@ -160,6 +181,7 @@ bool Shard::destroy_qp(uint32_t qpn) {
     if (!record.dying) impl_->detach(record);
     if (record.jobs_out()) return false;
     impl_->placement.forget(record);
+    impl_->parking.forget(record);
     --record.session->qps;
     impl_->records.erase(it);
     impl_->load.qps.store(impl_->records.size(), std::memory_order_relaxed);

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
 #include <atomic>
 #include <vector>
 
 #include "base/spsc_ring.h"
+#include "engine/groups.h"
 #include "wire/dest_qp.h"
 
 namespace rocemu::engine {
@@ -103,7 +105,8 @@ class RootPort final : public Port {
         size_t kept = 0;
         for (size_t i = 0; i < n; ++i) {
             const uint32_t qpn = wire::dest_qp_of({frames[i].data, frames[i].length});
-            const uint32_t owner = qpn == wire::kNoDestQp ? 0 : wire::shard_of_qpn(qpn, shards);
+            if (qpn == kMulticastQpn) copy_to_all(frames[i]);  // members may be anywhere; shard 0 keeps the frame
+            const uint32_t owner = qpn == kMulticastQpn ? 0 : qpn == wire::kNoDestQp ? 0 : wire::shard_of_qpn(qpn, shards);
             if (owner == 0) {
                 frames[kept++] = frames[i];
                 continue;
@@ -145,6 +148,16 @@ class RootPort final : public Port {
         epoll_event event{};
         event.events = EPOLLIN;
         epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
+    }
+    void copy_to_all(const Frame& frame) {
+        for (auto& lane : lanes_) {
+            Frame copy;
+            if (!pool_.alloc({&copy, 1})) return;
+            std::memcpy(copy.data, frame.data, frame.length);
+            copy.length = frame.length;
+            if (lane->rx.push({&copy, 1}) == 0) pool_.free({&copy, 1});
+            lane->other.ring();
+        }
     }
     // Frames of the other shards, a burst of each lane; what the port does not take is kept for the next call.
     void forward_tx(Instant now) {

@@ -57,6 +57,12 @@ bool waits_for_capture(QpRecord& record, Instant now) {
     return false;
 }
 
+// IBTA 10.2.2.2: address handle and QP are of one protection domain.
+bool may_use(const QpRecord& record, uint32_t ah) {
+    const AddressRecord* address = record.session->addresses.find(ah);
+    return address != nullptr && address->pd == record.setup.config.pd && address->device == record.setup.device;
+}
+
 }  // namespace
 
 uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const SqLimits& limits,
@@ -67,7 +73,7 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
     out.wr_id = wqe.wr_id;
     out.index = index;
     out.flags = wqe.flags;
-    if (!transport::request_supported(static_cast<WrOpcode>(wqe.opcode))) {
+    if (!transport::request_supported(limits.type, static_cast<WrOpcode>(wqe.opcode))) {
         out.preset_error = WcStatus::LocQpOpErr;
         return 0;
     }
@@ -77,8 +83,12 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
     out.rkey = wqe.rkey;
     out.compare_add = wqe.compare_add;
     out.swap = wqe.swap;
+    if (limits.type == QpType::Ud) {
+        out.dest_qpn = static_cast<uint32_t>(wqe.remote_addr) & 0xffffff;
+        out.ah = static_cast<uint32_t>(wqe.remote_addr >> 32);
+    }
     if (wqe.payload_kind == static_cast<uint8_t>(abi::PayloadKind::Inline)) {
-        if (!transport::may_be_inline(out.opcode)) {
+        if (!transport::may_be_inline(limits.type, out.opcode)) {
             out.preset_error = WcStatus::LocQpOpErr;
         } else if (wqe.length > caps.max_inline_data) {
             out.preset_error = WcStatus::LocLenErr;
@@ -105,7 +115,7 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
     out.num_sge = wqe.num_sge;
     out.length = static_cast<uint32_t>(total);
     if (staged && total != 0 && (wqe.stage_ref & abi::kStageReady) &&
-        (!transport::may_be_inline(out.opcode) || !locate(wqe, slot, limits, out))) {
+        (!transport::may_be_inline(limits.type, out.opcode) || !locate(wqe, slot, limits, out))) {
         out.preset_error = WcStatus::LocQpOpErr;
         return 0;
     }
@@ -120,7 +130,7 @@ FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
         return result;
     }
     const uint32_t n = std::min({waiting, limit, record.qp.send_room()});
-    const SqLimits limits{record.setup.config.caps, record.sq.view.stride, record.session->setup.stage};
+    const SqLimits limits{record.setup.config.type, record.setup.config.caps, record.sq.view.stride, record.session->setup.stage};
     std::array<Sge, kMaxSgesPerWqe> sges;
     uint32_t& fetched = result.fetched;
     for (; fetched < n; ++fetched) {
@@ -140,6 +150,8 @@ FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
         }
         transport::SendWqe wqe;
         const uint32_t count = decode_send(copy, slot, record.sq.consumer, limits, wqe, sges);
+        if (!record.connected() && wqe.preset_error == WcStatus::Success && !may_use(record, wqe.ah))
+            wqe.preset_error = WcStatus::LocQpOpErr;
         record.qp.post_send(wqe, {sges.data(), count}, now);
         ++record.sq.consumer;
     }

@@ -19,12 +19,13 @@ inline constexpr uint32_t kMaxSgesPerWqe = 64;
 
 // What a WQE may refer to. Sizes are ours, never the application's.
 struct SqLimits {
+    QpType type;
     const transport::QpCaps& caps;
     uint32_t stride;         // bytes of a slot
     const std::byte* stage;  // kStageBytes, or nullptr
 };
 
-// Shape only: opcode known and allowed for RC, counts within the capabilities, total at most 2^31, what is staged within
+// Shape only: opcode known to QPs of this type, counts within the capabilities, total at most 2^31, what is staged within
 // the stage. Keys and addresses are the core's. `slot`: the WQE in shared memory; `wqe` is the copy already taken of its
 // header. Fills `out` and `sges` (room for caps.max_send_sge, at most kMaxSgesPerWqe); returns the number of SGEs.
 uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const SqLimits& limits,

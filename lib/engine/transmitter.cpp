@@ -12,8 +12,9 @@ namespace rocemu::engine {
 
 namespace {
 
-wire::ExtHeaders ext_of(const transport::TxPacket& p) {
+wire::ExtHeaders ext_of(const transport::TxPacket& p, uint32_t qpn) {
     wire::ExtHeaders e;
+    e.deth = {p.qkey, qpn};
     e.reth = {p.remote_addr, p.rkey, p.dma_len};
     e.aeth = {p.syndrome, p.msn};
     // The application's immediate is four raw bytes in network order; ImmDt is a number.
@@ -37,8 +38,8 @@ void close_frame(TxJob::Build& b, uint32_t state) {
     b.finished = true;
 }
 
-uint32_t header_state(const TxJob::Build& b, wire::NetworkType network) {
-    return wire::icrc_header_part({b.frame.data + b.l3, size_t{b.header} - b.l3}, network);
+uint32_t header_state(const TxJob::Build& b) {
+    return wire::icrc_header_part({b.frame.data + b.l3, size_t{b.header} - b.l3}, b.network);
 }
 
 void count_mapped(const QpRecord& record, const transport::TxPacket& packet) {
@@ -72,28 +73,43 @@ bool Transmitter::ready(QpRecord& record) {
            record.device->cache.reserve(transport::kTxBatchPackets);
 }
 
+const wire::HeaderTemplate* Transmitter::headers_of(const QpRecord& record, const transport::TxPacket& packet) {
+    if (record.connected()) return &record.headers;
+    const AddressRecord* address = record.session->addresses.find(packet.ah);
+    return address == nullptr ? nullptr : &address->headers;
+}
+
 void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
     QpRecord& record = *job.record;
+    const wire::HeaderTemplate* headers = headers_of(record, packet);
     TxJob::Build& b = job.builds[job.builds_used];
+    b.dropped = headers == nullptr;
     b.finished = false;
     b.frame = record.device->cache.take();
     b.payload = packet.payload_len;
     b.gather_tag = packet.gather_tag;
+    if (b.dropped) {
+        b.finished = true;
+        ++job.builds_used;
+        record.device->counters.add(stats::Counter::tx_no_neighbour);
+        return;
+    }
+    b.network = headers->network();
     wire::Bth bth;
     bth.opcode = packet.opcode;
     bth.solicited = packet.solicited;
-    bth.dest_qp = record.qp.attr().dest_qpn;
+    bth.dest_qp = record.connected() ? record.qp.attr().dest_qpn : packet.dest_qpn;
     bth.ack_req = packet.ack_req;
     bth.psn = packet.psn.value();
-    b.header = static_cast<uint16_t>(
-        record.headers.build(b.frame.data, bth, ext_of(packet), packet.payload_len, record.ip_id++));
-    b.l3 = static_cast<uint16_t>(record.headers.l3_offset());
+    b.header = static_cast<uint16_t>(headers->build(b.frame.data, bth, ext_of(packet, record.setup.config.qpn),
+                                                    packet.payload_len, record.ip_id++));
+    b.l3 = static_cast<uint16_t>(headers->l3_offset());
     if (packet.payload_len == 0) {
-        close_frame(b, header_state(b, record.headers.network()));
+        close_frame(b, header_state(b));
     } else if (packet.mapped != nullptr) {
         // The application may change its slot meanwhile: what is summed is what is sent.
-        const uint32_t state = wire::crc32_copy(header_state(b, record.headers.network()), b.frame.data + b.header,
-                                                packet.mapped, packet.payload_len);
+        const uint32_t state =
+            wire::crc32_copy(header_state(b), b.frame.data + b.header, packet.mapped, packet.payload_len);
         count_mapped(record, packet);
         close_frame(b, state);
     } else {
@@ -175,16 +191,19 @@ QpRecord* Transmitter::send_stalled(Instant now) {
 
 void Transmitter::send(TxJob& job, Instant now) {
     QpRecord& record = *job.record;
-    uint64_t bytes = 0;
+    uint64_t packets = 0, bytes = 0;
     for (uint32_t i = 0; i < job.good; ++i) {
         TxJob::Build& b = job.builds[i];
-        if (!b.finished)
-            close_frame(
-                b, wire::crc32_update(header_state(b, record.headers.network()), b.frame.data + b.header, b.payload));
+        if (b.dropped) {
+            job.device->cache.give_back(b.frame);
+            continue;
+        }
+        if (!b.finished) close_frame(b, wire::crc32_update(header_state(b), b.frame.data + b.header, b.payload));
+        ++packets;
         bytes += b.frame.length;
         job.device->send(b.frame);
     }
-    job.device->counters.add(stats::Counter::tx_packets, job.good);
+    job.device->counters.add(stats::Counter::tx_packets, packets);
     job.device->counters.add(stats::Counter::tx_bytes, bytes);
     for (uint32_t i = job.good; i < job.builds_used; ++i) job.device->cache.give_back(job.builds[i].frame);
     const bool failed = job.good < job.builds_used && !record.dying;
@@ -195,7 +214,10 @@ void Transmitter::send(TxJob& job, Instant now) {
     job.next = free_;
     free_ = &job;
     ++free_count_;
-    if (failed) record.qp.handle_gather_failed(tag, now);
+    if (failed)
+        record.qp.handle_gather_failed(tag, now);
+    else if (!record.dying)
+        record.qp.handle_transmitted();
 }
 
 QpRecord& Transmitter::handle_result(const payload::Result& result, Instant now) {

@@ -15,6 +15,7 @@
 #include "engine/port.h"
 #include "payload/mover.h"
 #include "transport/io.h"
+#include "wire/build.h"
 
 namespace rocemu::engine {
 
@@ -27,6 +28,8 @@ struct TxJob {
         uint16_t header;   // bytes up to the payload
         uint16_t l3;       // offset of layer 3
         uint32_t payload;  // bytes without pad
+        wire::NetworkType network;
+        bool dropped;  // its address handle is gone
         uint64_t gather_tag;
         bool finished;  // pad and ICRC are there (payload was mapped)
     };
@@ -70,6 +73,8 @@ class Transmitter {
     QpRecord& handle_result(const payload::Result& result, Instant now);
 
   private:
+    // The headers a packet gets; nullptr: the address handle it names is gone.
+    static const wire::HeaderTemplate* headers_of(const QpRecord& record, const transport::TxPacket& packet);
     void build(TxJob& job, const transport::TxPacket& packet);
     // Gathers until the end (then sends) or until one is out.
     void advance(TxJob& job, Instant now);

@@ -65,6 +65,7 @@ struct FabricPort::Impl {
     [[nodiscard]] Inbox& inbox_of(Nic& to, const engine::Frame& frame) const;
     size_t deliver(Inbox& inbox, std::span<const engine::Frame> frames);
     void flood(engine::Frame& frame);
+    void send_copy(const engine::Frame& frame, Inbox& inbox);
 
     Switch::Impl& net;
     Nic& nic;

@@ -12,6 +12,10 @@
 
 namespace rocemu::fabric {
 
+namespace {
+constexpr uint32_t kMulticastQpn = 0xffffff;
+}  // namespace
+
 FabricPort::Impl::Impl(Switch::Impl& s, Nic& n, uint32_t nic_index, uint32_t shard_index)
     : net(s), nic(n), index(nic_index), shard(shard_index), impairer(*n.pool, counters) {}
 
@@ -42,18 +46,28 @@ size_t FabricPort::Impl::deliver(Inbox& inbox, std::span<const engine::Frame> fr
 // Group and unknown addresses: a copy for every other NIC. Only for such frames a full receiver loses its copy: they
 // are rare (ARP) and repeated by their protocols.
 void FabricPort::Impl::flood(engine::Frame& frame) {
-    for (auto& other : net.nics) {
-        if (other.get() == &nic) continue;
-        engine::Frame copy;
-        if (!nic.pool->alloc({&copy, 1})) break;
-        if (copy.room >= frame.length) {
-            std::memcpy(copy.data, frame.data, frame.length);
-            copy.length = frame.length;
-            if (deliver(inbox_of(*other, copy), {&copy, 1}) == 1) continue;
+    // Members of a multicast group may be on any shard, of this NIC too.
+    const bool group = wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn;
+    for (auto& to : net.nics) {
+        if (!group) {
+            if (to.get() != &nic) send_copy(frame, inbox_of(*to, frame));
+            continue;
         }
-        nic.pool->free({&copy, 1});
+        for (uint32_t s = 0; s < net.shards; ++s)
+            if (to.get() != &nic || s != shard) send_copy(frame, *to->inboxes[s]);
     }
     nic.pool->free({&frame, 1});
+}
+
+void FabricPort::Impl::send_copy(const engine::Frame& frame, Inbox& inbox) {
+    engine::Frame copy;
+    if (!nic.pool->alloc({&copy, 1})) return;
+    if (copy.room >= frame.length) {
+        std::memcpy(copy.data, frame.data, frame.length);
+        copy.length = frame.length;
+        if (deliver(inbox, {&copy, 1}) == 1) return;
+    }
+    nic.pool->free({&copy, 1});
 }
 
 // Frames to one receiver are handed over together: its ring and its wake-up word are touched once.

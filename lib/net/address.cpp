@@ -20,8 +20,6 @@ const char* text_of(AddressError error) {
             return "ah_attr.is_global is not set: RoCE needs a GID (programs: give a GID index)";
         case AddressError::NoSuchSgid:
             return "ah_attr.grh.sgid_index is an empty entry of the GID table";
-        case AddressError::VersionOne:
-            return "ah_attr.grh.sgid_index is a RoCE v1 entry, which is not supported yet";
         case AddressError::FamilyDiffers:
             return "ah_attr.grh.dgid is of another address family than the SGID";
         case AddressError::BadDgid:
@@ -36,12 +34,14 @@ AddressError assemble(const GidTable& gids, const AddressRequest& request, wire:
     if (!request.is_global) return AddressError::NoGrh;
     const GidEntry* source = gids.at(request.sgid_index);
     if (!source) return AddressError::NoSuchSgid;
-    if (source->version != RoceVersion::V2) return AddressError::VersionOne;
     if (request.dgid.is_zero() || (request.connected && request.dgid.is_multicast())) return AddressError::BadDgid;
     if (source->gid.is_ipv4_mapped() != request.dgid.is_ipv4_mapped()) return AddressError::FamilyDiffers;
     if (request.sl > 7) return AddressError::BadSl;
 
-    out.network = source->gid.is_ipv4_mapped() ? wire::NetworkType::V2Ipv4 : wire::NetworkType::V2Ipv6;
+    // A16, A17: the type of the source GID's entry decides how packets travel.
+    out.network = source->version == RoceVersion::V1 ? wire::NetworkType::RoceV1
+                  : source->gid.is_ipv4_mapped()     ? wire::NetworkType::V2Ipv4
+                                                     : wire::NetworkType::V2Ipv6;
     out.src_gid = source->gid;
     out.dst_gid = request.dgid;
     out.traffic_class = request.traffic_class & 0xfc;

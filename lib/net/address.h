@@ -25,7 +25,6 @@ enum class AddressError : uint8_t {
     None,
     NoGrh,          // RoCE addresses are GIDs: is_global must be set
     NoSuchSgid,     // SGID index past the end or an empty entry
-    VersionOne,     // the entry is RoCE v1
     FamilyDiffers,  // IPv4 source with IPv6 destination or the other way round
     BadDgid,        // zero, or a group for a connected QP
     BadSl,          // annex A17: 8 to 15 are invalid

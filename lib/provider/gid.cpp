@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "provider/objects.h"
+#include "provider/gid.h"
 #include "provider/real_verbs.h"
 
 namespace rocemu::provider {
@@ -41,6 +41,24 @@ int query_one(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry
 }
 
 }  // namespace
+
+int find_gid(Context& context, const ibv_gid& gid, uint32_t type, uint32_t& index) {
+    for (uint32_t next = 0, total = 1; next < total;) {
+        abi::QueryGidReply reply;
+        if (const int rc = context.session->call(abi::QueryGidRequest{context.id, 1, next}, reply); rc != 0) return rc;
+        const uint32_t count = std::min(reply.count, abi::kGidsPerReply);
+        if (count == 0) break;
+        total = reply.total;
+        next += count;
+        for (uint32_t i = 0; i < count; ++i) {
+            if (reply.gids[i].type != type || std::memcmp(reply.gids[i].gid, gid.raw, sizeof gid.raw) != 0) continue;
+            index = reply.gids[i].index;
+            return 0;
+        }
+    }
+    return ENOENT;
+}
+
 }  // namespace rocemu::provider
 
 using namespace rocemu;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/verbs_types.h"
+#include "provider/ah.h"
 #include "provider/qp.h"
 
 namespace rocemu::provider {
@@ -14,7 +15,7 @@ constexpr unsigned kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_S
 bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
     switch (opcode) {
         case IBV_WR_SEND:
-        case IBV_WR_SEND_WITH_IMM: return true;
+        case IBV_WR_SEND_WITH_IMM: return true;  // every transport
         case IBV_WR_RDMA_WRITE:
         case IBV_WR_RDMA_WRITE_WITH_IMM:
         case IBV_WR_BIND_MW:
@@ -78,6 +79,10 @@ int write_wqe(const Qp& qp, const ibv_send_wr& wr, abi::SqWqe& wqe) {
         case IBV_WR_LOCAL_INV:
         case IBV_WR_SEND_WITH_INV: wqe.imm_data = wr.invalidate_rkey; break;
         default: break;
+    }
+    if (qp.ex.qp_base.qp_type == IBV_QPT_UD) {
+        if (wr.wr.ud.ah == nullptr) return EINVAL;
+        set_destination(wqe, *wr.wr.ud.ah, wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey);
     }
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
         if (!reads_memory(wr.opcode)) return EINVAL;

@@ -58,7 +58,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
 
 // The ibv_wr_* interface (wr_api.cpp).
-bool wr_api_supports(uint64_t send_ops_flags);
+bool wr_api_supports(ibv_qp_type type, uint64_t send_ops_flags);
 void set_wr_api(ibv_qp_ex& qp);
 
 // Attributes there and back (qp_attr.cpp).

@@ -24,7 +24,7 @@ int adopt(Session& session, const abi::CreateQpReply& reply, FdList& fds, Qp& qp
     return 0;
 }
 
-Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr) {
+Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags = 0) {
     if (attr.send_cq == nullptr || attr.recv_cq == nullptr || attr.send_cq->context != pd->context ||
         attr.recv_cq->context != pd->context)
         return fail_pointer<Qp>(EINVAL);
@@ -44,6 +44,7 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr) {
     request.max_inline_data = attr.cap.max_inline_data;
     if (attr.srq != nullptr) request.srq = attr.srq->handle;
     request.sq_sig_all = attr.sq_sig_all != 0 ? 1 : 0;
+    request.create_flags = create_flags;
     request.cookie = reinterpret_cast<uint64_t>(qp);
     abi::CreateQpReply reply;
     FdList fds;
@@ -91,14 +92,13 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     if ((attr->comp_mask & ~kKnown) != 0) return fail_pointer<ibv_qp>(EOPNOTSUPP);
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context)
         return fail_pointer<ibv_qp>(EINVAL);
-    if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0)
-        return fail_pointer<ibv_qp>(EOPNOTSUPP);
+    const bool flagged = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
     const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-    if (extended && !wr_api_supports(attr->send_ops_flags)) return fail_pointer<ibv_qp>(EOPNOTSUPP);
+    if (extended && !wr_api_supports(attr->qp_type, attr->send_ops_flags)) return fail_pointer<ibv_qp>(EOPNOTSUPP);
     // The extended attributes begin like the plain ones, up to sq_sig_all.
     auto& plain = *reinterpret_cast<ibv_qp_init_attr*>(attr);
     static_assert(offsetof(ibv_qp_init_attr, sq_sig_all) == offsetof(ibv_qp_init_attr_ex, sq_sig_all));
-    Qp* qp = make_qp(attr->pd, plain);
+    Qp* qp = make_qp(attr->pd, plain, flagged ? attr->create_flags : 0);
     if (qp == nullptr) return nullptr;
     attr->cap = qp->cap;
     if (extended) {

@@ -3,15 +3,27 @@
 // first error of a batch is kept and told by ibv_wr_complete, which then posts nothing of the batch.
 #include <cstring>
 
+#include "provider/ah.h"
 #include "provider/qp.h"
 
 namespace rocemu::provider {
 namespace {
 
-constexpr uint64_t kSupportedOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                                   IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                                   IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-                                   IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+constexpr uint64_t kSendOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+constexpr uint64_t kWriteOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+// Of connections whose responder answers.
+constexpr uint64_t kReadOps =
+    IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+
+// IBTA table of operations by transport (11.4.1.1).
+uint64_t ops_of(ibv_qp_type type) {
+    switch (type) {
+        case IBV_QPT_RC: return kSendOps | kWriteOps | kReadOps;
+        case IBV_QPT_UC: return kSendOps | kWriteOps;
+        default: return kSendOps;
+    }
+}
 
 void fail(Qp& qp, int error) {
     if (qp.wr_error == 0) qp.wr_error = error;
@@ -86,6 +98,11 @@ void wr_atomic_fetch_add(ibv_qp_ex* ex, uint32_t rkey, uint64_t address, uint64_
     begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, address, add, 0);
 }
 
+void wr_set_ud_addr(ibv_qp_ex* ex, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
+    Qp& qp = *Qp::of(ex);
+    if (qp.wr_error == 0) set_destination(current(qp), *ah, remote_qpn, remote_qkey);
+}
+
 void set_sges(ibv_qp_ex* ex, size_t count, const ibv_sge* list) {
     Qp& qp = *Qp::of(ex);
     if (qp.wr_error != 0) return;
@@ -141,7 +158,7 @@ void wr_abort(ibv_qp_ex* ex) { Qp::of(ex)->sq.lock.unlock(); }
 
 }  // namespace
 
-bool wr_api_supports(uint64_t send_ops_flags) { return (send_ops_flags & ~kSupportedOps) == 0; }
+bool wr_api_supports(ibv_qp_type type, uint64_t send_ops_flags) { return (send_ops_flags & ~ops_of(type)) == 0; }
 
 void set_wr_api(ibv_qp_ex& qp) {
     qp.wr_rdma_read = wr_rdma_read;
@@ -154,6 +171,7 @@ void set_wr_api(ibv_qp_ex& qp) {
     qp.wr_bind_mw = wr_bind_mw;
     qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
     qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
+    qp.wr_set_ud_addr = wr_set_ud_addr;
     qp.wr_set_sge = wr_set_sge;
     qp.wr_set_sge_list = wr_set_sge_list;
     qp.wr_set_inline_data = wr_set_inline_data;

@@ -14,7 +14,8 @@ namespace {
 std::optional<WcStatus> send_status(const QpContext& ctx, const SendQueue& q, uint64_t seq) {
     const bool behind_failure = q.failed && seq >= q.failed_seq;
     if (seq < q.una_seq && !behind_failure && ctx.dma.placed(DmaOwner::Completer) >= q.ring.at(seq).dma_mark) return WcStatus::Success;
-    if (ctx.state() != QpState::Err || !ctx.dma.empty()) return std::nullopt;
+    // SQE: the send queue alone has failed, nothing of it is under way.
+    if (ctx.state() != QpState::Sqe && (ctx.state() != QpState::Err || !ctx.dma.empty())) return std::nullopt;
     return q.failed && seq == q.failed_seq ? q.failed_status : WcStatus::WrFlushErr;
 }
 
@@ -81,12 +82,13 @@ bool emit_receive_completions(const QpContext& ctx, ReceiveQueue& q, CompletionB
         c.index = e.wqe.index;
         c.status = *status;
         c.opcode = e.opcode;
-        c.src_qp = ctx.attr.dest_qpn;
         c.solicited = e.solicited;
         if (*status == WcStatus::Success) {
             c.byte_len = e.byte_len;
             c.wc_flags = e.wc_flags;
             c.imm_data = e.imm_data;
+            c.src_qp = e.src_qp;
+            c.sl = e.sl;
         } else {
             c.solicited = true;
         }

@@ -43,6 +43,10 @@ struct TxPacket {
     uint32_t imm_data;     // as in SendWqe: ImmDt as four raw bytes (network order), IETH as a number
     uint64_t compare_add;  // AtomicETH: compare data; AtomicAckETH: the original value
     uint64_t swap;         // AtomicETH: swap-or-add data (what a fetch-and-add adds travels here)
+    uint32_t qkey;         // DETH
+    // UD: where to; 0 and the QP's own peer on connected QPs.
+    uint32_t ah;
+    uint32_t dest_qpn;
     // Payload.
     const std::byte* mapped;
     bool captured;  // `mapped` lies in the session's stage
@@ -98,6 +102,7 @@ struct Completion {
     uint32_t wc_flags;
     uint32_t imm_data;  // raw, or the invalidated rkey
     uint32_t src_qp;
+    uint8_t sl;
     // False for an unsignaled success: the provider never sees it as a WC (the engine skips it).
     bool visible;
 };

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Qp: the facade. Passes inputs to the part they concern and collects outputs; the protocol is in those parts:
-// qp_state_table, requester, completer, retry, responder, completions.
+// qp_state_table, the machine of its transport, completions.
 #include "transport/qp.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "transport/completer.h"
 #include "transport/completions.h"
+#include "transport/machine.h"
 #include "transport/qp_state_table.h"
-#include "transport/requester.h"
-#include "transport/responder.h"
 
 namespace rocemu::transport {
 
@@ -19,10 +17,7 @@ struct Qp::Impl {
         : ctx(qp, config, env),
           send_queue(config.send_window_wqes, config.caps.max_send_sge),
           receive_queue(config.recv_window_wqes, config.caps.max_recv_sge),
-          retry(ctx.attr),
-          requester(ctx, send_queue, retry),
-          completer(ctx, send_queue, retry),
-          responder(ctx, receive_queue) {}
+          machine(make_machine(ctx, send_queue, receive_queue)) {}
 
     ~Impl();
 
@@ -30,14 +25,16 @@ struct Qp::Impl {
     void reset();
     void changed_state(QpState from);
     void check_drained();
+    // Calls `f` with the machine, whatever its type.
+    template <typename F>
+    auto visit(F&& f) {
+        return std::visit(std::forward<F>(f), machine);
+    }
 
     QpContext ctx;
     SendQueue send_queue;
     ReceiveQueue receive_queue;
-    Retry retry;
-    Requester requester;
-    Completer completer;
-    Responder responder;
+    Machine machine;
 };
 
 Qp::Impl::~Impl() {
@@ -59,20 +56,19 @@ void Qp::Impl::reset() {
     ctx.attr = QpAttr{};
     send_queue.clear();
     receive_queue.clear();
-    retry.stop();
-    completer.reset();
-    responder.reset();
+    visit([](auto& m) { m.reset(); });
 }
 
 void Qp::Impl::changed_state(QpState from) {
     const QpState to = ctx.state();
     if (to == QpState::Reset) return reset();
-    if (from == QpState::Init && to == QpState::Rtr) responder.start();
-    if (from == QpState::Rtr && to == QpState::Rts) requester.start();
+    if (from == QpState::Init && to == QpState::Rtr) visit([](auto& m) { m.start_receiving(); });
+    if (from == QpState::Rtr && to == QpState::Rts) visit([](auto& m) { m.start_sending(); });
+    if (from == QpState::Sqe && to == QpState::Rts) visit([](auto& m) { m.resume_sending(); });
     if (to == QpState::Sqd && from != QpState::Sqd) ctx.attr.sq_draining = 1;
     if (to == QpState::Rts) ctx.attr.sq_draining = 0;
     if (to == QpState::Err && from != QpState::Err) {
-        retry.stop();
+        visit([](auto& m) { m.stop(); });
         ctx.entered_error();
     }
 }
@@ -132,52 +128,43 @@ bool Qp::reclaim_recv() {
 
 bool Qp::handle_packet(const wire::PacketView& packet, Instant now, bool may_keep) {
     QpContext& ctx = impl_->ctx;
-    const bool response = packet.op->is_response();
-    // IBTA 9.6.1.2.1: the opcode must be one of the QP's transport. In RESET, INIT and ERR packets are dropped
-    // silently.
-    if (packet.op->transport != wire::Transport::Rc || !(response ? ctx.can_request() : ctx.can_respond())) {
-        ctx.count(Counter::rx_dropped_in_state);
-        return false;
-    }
-    if (ctx.state() == QpState::Rtr) ctx.communication_established();
-    may_keep = may_keep && ctx.config.reorder_packets != 0;
-    bool kept;
-    if (response) {
-        kept = impl_->completer.handle(packet, now, may_keep);
-    } else {
-        ctx.responses_expected = impl_->send_queue.responses_expected(ctx.dma.half());
-        kept = impl_->responder.handle(packet, now, may_keep);
-    }
+    bool kept = false;
+    impl_->visit([&](auto& m) {
+        // IBTA 9.6.1.2.1: the opcode must be one of the QP's transport. In RESET, INIT and ERR packets are dropped
+        // silently.
+        const bool takes = packet.op->is_response() ? ctx.can_request() : ctx.can_respond();
+        if (packet.op->transport != m.kTransport || !takes) return ctx.count(Counter::rx_dropped_in_state);
+        if (m.kConnected && ctx.state() == QpState::Rtr) ctx.communication_established();
+        kept = m.handle(packet, now, may_keep && ctx.config.reorder_packets != 0);
+    });
     impl_->check_drained();
     return kept;
 }
 
+bool Qp::must_wait(const wire::OpcodeInfo& op) const {
+    return impl_->ctx.can_respond() && impl_->visit([&](const auto& m) { return m.must_wait(op); });
+}
+
 void Qp::handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, Instant) {
-    QpContext& ctx = impl_->ctx;
-    const DmaOp op = ctx.dma.finish(tag, status);
+    const DmaOp op = impl_->ctx.dma.finish(tag, status);
     if (op.owner == DmaOwner::None) return;
-    if (op.owner == DmaOwner::Completer)
-        impl_->completer.placed(op, status);
-    else
-        impl_->responder.executed(op, status, atomic_original);
-    if (op.ack_packet != 0 && !ctx.dma.faulted(DmaOwner::Responder)) impl_->responder.placed(op.ack_packet, op.ack_msn);
+    impl_->visit([&](auto& m) { m.executed(op, status, atomic_original); });
     impl_->check_drained();
 }
 
 void Qp::handle_gather_failed(uint64_t gather_tag, Instant) {
-    QpContext& ctx = impl_->ctx;
-    if (!ctx.is_current(gather_tag)) return;  // of a connection before the last reset
-    if (gather_tag & kResponseTag) {
-        if (ctx.can_respond()) impl_->responder.gather_failed(psn_of_tag(gather_tag));
-    } else if (ctx.can_request()) {
-        impl_->requester.gather_failed(psn_of_tag(gather_tag));
-    }
+    if (!impl_->ctx.is_current(gather_tag)) return;  // of a connection before the last reset
+    impl_->visit([&](auto& m) { m.gather_failed(gather_tag); });
+    impl_->check_drained();
+}
+
+void Qp::handle_transmitted() {
+    impl_->visit([](auto& m) { m.transmitted(); });
+    impl_->check_drained();
 }
 
 void Qp::handle_timeout(Instant now) {
-    impl_->completer.handle_timeout(now);
-    impl_->responder.handle_timeout(now);
-    impl_->requester.handle_timeout(now);
+    impl_->visit([&](auto& m) { m.handle_timeout(now); });
 }
 
 // No congestion control yet: recognised, counted, never answered.
@@ -191,9 +178,7 @@ bool Qp::poll_dma(DmaBatch& batch) {
 
 bool Qp::poll_transmit(Instant now, uint32_t budget_bytes, TxBatch& batch) {
     TxBudget budget{budget_bytes};
-    // Responses first: if a gather of ours fails, everything behind it is lost to the peer.
-    if (impl_->responder.poll_transmit(budget, batch)) return true;
-    return impl_->requester.poll_transmit(now, budget, batch);
+    return impl_->visit([&](auto& m) { return m.poll_transmit(now, budget, batch); });
 }
 
 bool Qp::poll_completions(CompletionBatch& batch) {
@@ -210,18 +195,15 @@ std::optional<AsyncEvent> Qp::poll_event() {
 }
 
 std::optional<KeptPacket> Qp::poll_kept() {
-    if (impl_->responder.kept_ready()) return KeptPacket{psn_of(impl_->responder.take_kept()), false};
-    if (impl_->completer.kept_ready()) return KeptPacket{psn_of(impl_->completer.take_kept()), true};
-    return std::nullopt;
+    return impl_->visit([](auto& m) { return m.poll_kept(); });
 }
 
 bool Qp::kept_ready() const {
-    return impl_->responder.kept_ready() || impl_->completer.kept_ready();
+    return impl_->visit([](const auto& m) { return m.kept_ready(); });
 }
 
 Instant Qp::next_deadline() const {
-    return std::min(
-        {impl_->requester.next_deadline(), impl_->completer.next_deadline(), impl_->responder.next_deadline()});
+    return impl_->visit([](const auto& m) { return m.next_deadline(); });
 }
 
 const QpConfig& Qp::config() const {

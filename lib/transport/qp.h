@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Qp: the border of the protocol core. Bytes, results and `now` go in (handle_*), commands come from verbs (post_*,
 // modify), and poll_* tells what must be done next. No clock, no thread, no allocation after construction.
-// Inside: requester, completer, responder, retry, each in its own file; this class only passes calls on.
+// Inside: the machine of the QP's transport (machine.h); this class only passes calls on.
 //
 // Contract with the caller (lib/engine; tests/sim has another):
 //  - After any handle_*, command or elapsed deadline: poll_dma until empty, then poll_transmit, poll_completions,
 //    poll_event; ask next_deadline() last.
 //  - DMA requests are executed in the order of their tags; results may come later, in the same order.
 //  - Packets of poll_transmit leave in order. If a gather fails, that packet and all later ones of the same call are
-//    not sent and handle_gather_failed(tag) is called once with the first tag.
+//    not sent and handle_gather_failed(tag) is called once with the first tag, else handle_transmitted() when all have
+//    left; poll_transmit is not called in between.
 //  - After handle_packet and handle_dma: poll_kept until empty, handing in each packet it names.
 //  - Receive WQEs are offered before each request packet: post_recv while recv_room() > 0 and the RQ has some.
 #pragma once
@@ -91,8 +92,11 @@ class Qp {
     // True (only if `may_keep`): the packet came too early. The caller keeps it, bytes and all, until poll_kept() names
     // it; then it is handed in again, with may_keep = false.
     bool handle_packet(const wire::PacketView& packet, Instant now, bool may_keep = false);
+    // Handled now, a packet with this opcode would be dropped for want of a receive (UC, UD): later it may not be.
+    [[nodiscard]] bool must_wait(const wire::OpcodeInfo& op) const;
     void handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, Instant now);
     void handle_gather_failed(uint64_t gather_tag, Instant now);
+    void handle_transmitted();
     void handle_timeout(Instant now);
     void handle_cnp(Instant now);
 

@@ -53,14 +53,11 @@ struct QpContext {
 
     [[nodiscard]] QpState state() const { return attr.state; }
     // The requester may send and the completer listens. IBTA 10.3.1: RTS, and SQD for what was begun.
-    // Only RC is implemented so far.
-    [[nodiscard]] bool can_request() const {
-        return config.type == QpType::Rc && (state() == QpState::Rts || state() == QpState::Sqd);
-    }
+    [[nodiscard]] bool can_request() const { return state() == QpState::Rts || state() == QpState::Sqd; }
     // IBTA 10.3.1: requests are accepted from RTR on; a broken send queue (SQE) does not stop the receive side.
     [[nodiscard]] bool can_respond() const {
-        return config.type == QpType::Rc && (state() == QpState::Rtr || state() == QpState::Rts ||
-                                             state() == QpState::Sqd || state() == QpState::Sqe);
+        return state() == QpState::Rtr || state() == QpState::Rts || state() == QpState::Sqd ||
+               state() == QpState::Sqe;
     }
     [[nodiscard]] uint64_t gather_tag(uint64_t psn) const { return uint64_t{generation} << kTagPsnBits | psn; }
     [[nodiscard]] bool is_current(uint64_t tag) const {

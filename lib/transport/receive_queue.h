@@ -22,6 +22,8 @@ struct ReceiveEntry {
     uint32_t byte_len = 0;
     uint32_t wc_flags = 0;
     uint32_t imm_data = 0;  // raw, or the invalidated rkey
+    uint32_t src_qp = 0;
+    uint8_t sl = 0;
     uint64_t dma_mark = 0;  // complete when this much is placed
 };
 

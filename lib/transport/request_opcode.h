@@ -39,15 +39,48 @@ inline constexpr std::array<RequestOpcodes, 12> kRcRequests{{
     {false, Nothing, {}, {}, {}, {}, WcOpcode::Tso},
     {false, Nothing, {}, {}, {}, {}, WcOpcode::Send},
 }};
+inline constexpr std::array<RequestOpcodes, 12> kUcRequests{{
+    {true, Gather, UcWriteFirst, UcWriteMiddle, UcWriteLast, UcWriteOnly, WcOpcode::RdmaWrite},
+    {true, Gather, UcWriteFirst, UcWriteMiddle, UcWriteLastImm, UcWriteOnlyImm, WcOpcode::RdmaWrite},
+    {true, Gather, UcSendFirst, UcSendMiddle, UcSendLast, UcSendOnly, WcOpcode::Send},
+    {true, Gather, UcSendFirst, UcSendMiddle, UcSendLastImm, UcSendOnlyImm, WcOpcode::Send},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+}};
+inline constexpr std::array<RequestOpcodes, 12> kUdRequests{{
+    {},
+    {},
+    {true, Gather, UdSendOnly, UdSendOnly, UdSendOnly, UdSendOnly, WcOpcode::Send},
+    {true, Gather, UdSendOnlyImm, UdSendOnlyImm, UdSendOnlyImm, UdSendOnlyImm, WcOpcode::Send},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+}};
 }  // namespace detail
 
-[[nodiscard]] constexpr bool request_supported(WrOpcode op) {
+// nullptr: no such work request on a QP of this type.
+[[nodiscard]] constexpr const RequestOpcodes* find_request(QpType type, WrOpcode op) {
+    const auto& table = type == QpType::Uc   ? detail::kUcRequests
+                        : type == QpType::Ud ? detail::kUdRequests
+                                             : detail::kRcRequests;
     const auto i = static_cast<size_t>(op);
-    return i < detail::kRcRequests.size() && detail::kRcRequests[i].supported;
+    return i < table.size() && table[i].supported ? &table[i] : nullptr;
 }
 
-[[nodiscard]] constexpr bool may_be_inline(WrOpcode op) {
-    return request_supported(op) && detail::kRcRequests[static_cast<size_t>(op)].sges == SgeUse::Gather;
+[[nodiscard]] constexpr bool may_be_inline(QpType type, WrOpcode op) {
+    const RequestOpcodes* row = find_request(type, op);
+    return row != nullptr && row->sges == SgeUse::Gather;
 }
 
 // It fills or completes a receive WQE of the peer.
@@ -56,12 +89,17 @@ inline constexpr std::array<RequestOpcodes, 12> kRcRequests{{
            op == WrOpcode::RdmaWriteWithImm;
 }
 
-// Precondition: request_supported(op) and a request that is sent (not LOCAL_INV or BIND_MW).
-[[nodiscard]] constexpr uint8_t request_opcode(WrOpcode op, bool first, bool last) {
-    const RequestOpcodes& row = detail::kRcRequests[static_cast<size_t>(op)];
+[[nodiscard]] constexpr bool request_supported(QpType type, WrOpcode op) {
+    return find_request(type, op) != nullptr;
+}
+
+// Precondition: request_supported(type, op) and a request that is sent (not LOCAL_INV or BIND_MW).
+[[nodiscard]] constexpr uint8_t request_opcode(QpType type, WrOpcode op, bool first, bool last) {
+    const RequestOpcodes& row = *find_request(type, op);
     return static_cast<uint8_t>(first ? (last ? row.only : row.first) : (last ? row.last : row.middle));
 }
 
+// Also of work requests that the QP's type does not have: they complete with an error.
 [[nodiscard]] constexpr WcOpcode completion_opcode(WrOpcode op) {
     const auto i = static_cast<size_t>(op);
     return i < detail::kRcRequests.size() ? detail::kRcRequests[i].completion : WcOpcode::Send;

@@ -95,7 +95,7 @@ bool Requester::may_read() const {
 
 WcStatus Requester::check_wqe(const SendEntry& e) const {
     if (e.wqe.preset_error != WcStatus::Success) return e.wqe.preset_error;
-    if (!request_supported(e.wqe.opcode)) return WcStatus::LocQpOpErr;
+    if (!request_supported(ctx_.config.type, e.wqe.opcode)) return WcStatus::LocQpOpErr;
     if (e.wqe.length > kMaxMessageBytes) return WcStatus::LocLenErr;
     if (!e.wants_data()) return WcStatus::Success;
     if (ctx_.attr.max_rd_atomic == 0) return WcStatus::LocQpOpErr;
@@ -118,10 +118,10 @@ bool Requester::wants_ack(const SendEntry& e) {
     return true;
 }
 
-Requester::Built Requester::build(Instant now, SendEntry& e, uint32_t payload, TxBatch& batch) {
+Built Requester::build(Instant now, SendEntry& e, uint32_t payload, TxBatch& batch) {
     const uint64_t psn = q_.cur;
     const bool again = psn < q_.high;
-    const Built built = e.wants_data() ? build_data_request(e, batch) : build_message_packet(e, payload, batch);
+    const Built built = e.wants_data() ? build_data_request(e, batch) : build_message_packet(ctx_, q_, payload, batch);
     if (built != Built::Ok) {
         if (built == Built::Failed) settle_local_error();
         return built;
@@ -141,9 +141,9 @@ Requester::Built Requester::build(Instant now, SendEntry& e, uint32_t payload, T
 
 // READ and atomic requests. IBTA 9.7.5.1.4 and 9.7.3: a READ that is continued asks for the rest only, with the PSN of
 // the first missing response.
-Requester::Built Requester::build_data_request(const SendEntry& e, TxBatch& batch) {
+Built Requester::build_data_request(const SendEntry& e, TxBatch& batch) {
     const uint64_t offset = (q_.cur - e.first) * ctx_.mtu;
-    TxPacket& p = add_packet(batch, ctx_.qp, request_opcode(e.wqe.opcode, true, true), psn_of(q_.cur), 0);
+    TxPacket& p = add_packet(batch, ctx_.qp, request_opcode(ctx_.config.type, e.wqe.opcode, true, true), psn_of(q_.cur), 0);
     p.remote_addr = e.wqe.remote_addr + offset;
     p.rkey = e.wqe.rkey;
     if (e.is_read()) {
@@ -154,48 +154,6 @@ Requester::Built Requester::build_data_request(const SendEntry& e, TxBatch& batc
     } else {
         p.swap = e.wqe.compare_add;
     }
-    return Built::Ok;
-}
-
-Requester::Built Requester::build_message_packet(SendEntry& e, uint32_t payload, TxBatch& batch) {
-    const uint64_t index = q_.cur - e.first;
-    const bool first = index == 0;
-    const bool last = q_.cur + 1 == e.end;
-    const uint64_t offset = index * ctx_.mtu;
-    uint32_t segments = 0;
-    // IBTA 10.6.3: keys count where the payload was captured too; inline data alone has none.
-    const bool captured = e.wqe.mapped != nullptr && e.wqe.num_sge != 0;
-    if (payload != 0 && (e.wqe.mapped == nullptr || captured)) {
-        const std::span<memory::Segment> room{batch.segments.items.data() + batch.segments.used, batch.segments.room()};
-        switch (
-            resolve_range(ctx_.env.keys, ctx_.config.pd, q_.sges_of(q_.cur_seq), offset, payload, 0, room, segments)) {
-            case SgeStatus::Ok:
-                break;
-            case SgeStatus::NoRoom:
-                return Built::NoRoom;
-            case SgeStatus::BadKey:
-                e.local_error = WcStatus::LocProtErr;
-                return Built::Failed;
-            case SgeStatus::Short:
-                e.local_error = WcStatus::LocLenErr;
-                return Built::Failed;
-        }
-    }
-    TxPacket& p = add_packet(batch, ctx_.qp, request_opcode(e.wqe.opcode, first, last), psn_of(q_.cur), payload);
-    if (e.wqe.mapped != nullptr) {
-        p.mapped = e.wqe.mapped + offset;
-        p.captured = captured;
-    } else {
-        p.seg_count = segments;
-        batch.segments.used += segments;
-        if (payload != 0) p.gather_tag = ctx_.gather_tag(q_.cur);
-    }
-    p.remote_addr = e.wqe.remote_addr;
-    p.rkey = e.wqe.rkey;
-    p.dma_len = e.wqe.length;
-    p.imm_data = e.wqe.imm_data;
-    // IBTA 9.2.3: the solicited event bit belongs to the last packet of a SEND or a WRITE with immediate.
-    p.solicited = last && (e.wqe.flags & send_flags::kSolicited) && e.wqe.opcode != WrOpcode::RdmaWrite;
     return Built::Ok;
 }
 

@@ -4,6 +4,7 @@
 // 9.7.7 (window and READ limits), 10.8.3.3 (ordering and fences), 11.4.1.1.
 #pragma once
 
+#include "transport/message_packet.h"
 #include "transport/qp_context.h"
 #include "transport/retry.h"
 #include "transport/send_queue.h"
@@ -26,8 +27,6 @@ class Requester {
     void settle_local_error();
 
   private:
-    enum class Built : uint8_t { Ok, NoRoom, Failed };
-
     [[nodiscard]] bool may_send(SendEntry& e);
     [[nodiscard]] bool start_wqe(SendEntry& e);
     [[nodiscard]] bool may_read() const;
@@ -38,7 +37,6 @@ class Requester {
     bool send_probe(Instant now, TxBatch& batch);
     Built build(Instant now, SendEntry& e, uint32_t payload, TxBatch& batch);
     Built build_data_request(const SendEntry& e, TxBatch& batch);
-    Built build_message_packet(SendEntry& e, uint32_t payload, TxBatch& batch);
     [[nodiscard]] bool wants_ack(const SendEntry& e);
 
     QpContext& ctx_;

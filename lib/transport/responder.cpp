@@ -8,13 +8,12 @@ namespace rocemu::transport {
 
 using wire::NakCode;
 using wire::Operation;
-using wire::Position;
 
 void Responder::reset() {
     resources_.clear();
     nak_ = {};
     halted_ = placement_failed_ = false;
-    message_ = Message::None;
+    message_ = {};
     gap_ = Gap::None;
     nak_due_ = kNever;
     kept_.clear();
@@ -105,12 +104,7 @@ void Responder::ask_again(uint8_t syndrome) {
 
 // IBTA 9.7.4.1.2: FIRST and ONLY begin a message, MIDDLE and LAST continue one of the same kind.
 bool Responder::check_opcode_sequence(const Request& r) {
-    const bool begins = r.op.starts_message();
-    const Message kind = r.op.operation == Operation::Send    ? Message::Send
-                         : r.op.operation == Operation::Write ? Message::Write
-                                                              : Message::None;
-    if (begins ? message_ == Message::None : message_ != Message::None && message_ == kind) return true;
-    return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    return message_.continues(r.op) || refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
 }
 
 // IBTA 9.7.4.1.3: known to this QP, and allowed by its access flags.
@@ -148,7 +142,7 @@ bool Responder::check_resources(Request& r) {
         return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
     }
     if (r.op.operation == Operation::Send && !r.op.starts_message()) {
-        r.receive = receive_;
+        r.receive = message_.receive;
         r.receive_taken = true;
         return true;
     }
@@ -167,10 +161,7 @@ bool Responder::take_receive(Request& r) {
     }
     r.receive = rq_.take();
     r.receive_taken = true;
-    if (r.op.operation == Operation::Send) {
-        receive_ = r.receive;
-        received_ = 0;
-    }
+    if (r.op.operation == Operation::Send) message_.begin_send(r.receive);
     const WcStatus preset = rq_.ring.at(r.receive).wqe.preset_error;
     if (preset == WcStatus::Success) return true;
     return refuse(r, NakCode::RemoteOperationalError, preset);
@@ -178,51 +169,20 @@ bool Responder::take_receive(Request& r) {
 
 // IBTA 9.7.4.1.6, C9-92 to C9-94.
 bool Responder::check_length(const Request& r) {
-    const uint32_t n = r.payload();
-    switch (r.op.operation) {
-        case Operation::Send:
-        case Operation::Write:
-            break;
-        case Operation::ReadRequest:
-            if (r.packet.reth().length <= kMaxMessageBytes) return true;
-            return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
-        default:
+    if (r.op.operation == Operation::ReadRequest)
+        return r.packet.reth().length <= kMaxMessageBytes ||
+               refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    const bool send = r.op.operation == Operation::Send;
+    if (!send && r.op.operation != Operation::Write) return true;
+    switch (message_.check_length(r.packet, ctx_.mtu, send ? rq_.ring.at(r.receive).wqe.length : 0)) {
+        case InboundMessage::Fault::None:
             return true;
+        case InboundMessage::Fault::Shape:
+            return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+        case InboundMessage::Fault::TooLong:
+            return refuse(r, NakCode::InvalidRequest, WcStatus::LocLenErr);
     }
-    const bool whole = r.op.position == Position::First || r.op.position == Position::Middle;
-    const bool fits = whole ? n == ctx_.mtu : n <= ctx_.mtu && (n != 0 || r.op.position == Position::Only);
-    if (!fits) return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
-    return r.op.operation == Operation::Send ? check_send_length(r) : check_write_length(r);
-}
-
-bool Responder::check_send_length(const Request& r) {
-    const uint64_t total = received_ + r.payload();
-    if (total > rq_.ring.at(r.receive).wqe.length) return refuse(r, NakCode::InvalidRequest, WcStatus::LocLenErr);
-    if (total > kMaxMessageBytes) return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
-    return true;
-}
-
-// The payload must add up to the length the RETH announced.
-bool Responder::check_write_length(const Request& r) {
-    const uint32_t n = r.payload();
-    bool right = false;
-    switch (r.op.position) {
-        case Position::First: {
-            const uint32_t total = r.packet.reth().length;
-            right = total > n && total <= kMaxMessageBytes;
-            break;
-        }
-        case Position::Middle:
-            right = n < write_left_;
-            break;
-        case Position::Last:
-            right = n == write_left_;
-            break;
-        case Position::Only:
-            right = n == r.packet.reth().length;
-            break;
-    }
-    return right || refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    return false;
 }
 
 // IBTA 9.7.4.1.5 and 10.6.3: keys last, when the shape of the request is known to be right.
@@ -240,7 +200,7 @@ bool Responder::check_key(Request& r) {
 }
 
 bool Responder::check_send_key(Request& r) {
-    if (resolve_range(ctx_.env.keys, ctx_.config.recv_pd, rq_.sges_of(r.receive), received_, r.payload(),
+    if (resolve_range(ctx_.env.keys, ctx_.config.recv_pd, rq_.sges_of(r.receive), message_.received, r.payload(),
                       access_flags::kLocalWrite, r.segments, r.segment_count) != SgeStatus::Ok)
         return refuse(r, NakCode::RemoteOperationalError, WcStatus::LocProtErr);
     if (!r.op.has_invalidate()) return true;
@@ -253,8 +213,8 @@ bool Responder::check_send_key(Request& r) {
 }
 
 bool Responder::check_write_key(Request& r) {
-    uint64_t addr = write_addr_;
-    uint32_t rkey = write_rkey_;
+    uint64_t addr = message_.write_addr;
+    uint32_t rkey = message_.write_rkey;
     uint32_t whole = r.payload();
     if (r.op.starts_message()) {
         const wire::Reth reth = r.packet.reth();
@@ -296,7 +256,7 @@ bool Responder::check_atomic_key(Request& r) {
 // Which receive, if any, tells the application of an error: the one a SEND fills, or the one a WRITE's immediate took.
 Responder::Blame Responder::blame_for(const Request& r, WcStatus status, AsyncEvent event) const {
     if (r.receive_taken) return {true, r.receive, status, event};
-    if (message_ == Message::Send) return {true, receive_, status, event};
+    if (message_.kind == InboundMessage::Kind::Send) return {true, message_.receive, status, event};
     return {false, 0, status, event};
 }
 

@@ -15,6 +15,7 @@
 #include <array>
 
 #include "transport/ack_policy.h"
+#include "transport/inbound_message.h"
 #include "transport/kept_packets.h"
 #include "transport/qp_context.h"
 #include "transport/receive_queue.h"
@@ -90,7 +91,6 @@ class Responder {
         uint64_t psn = 0;
         uint64_t mark = 0;  // leaves when this much is placed
     };
-    enum class Message : uint8_t { None, Send, Write };
     enum class Gap : uint8_t { None, Sequence, Rnr };
 
     // The chain: false ends it.
@@ -112,8 +112,6 @@ class Responder {
     void duplicate_atomic(const Request& r);
 
     bool take_receive(Request& r);
-    bool check_send_length(const Request& r);
-    bool check_write_length(const Request& r);
     bool check_send_key(Request& r);
     bool check_write_key(Request& r);
     bool check_read_key(const Request& r);
@@ -144,14 +142,7 @@ class Responder {
     uint32_t msn_ = 0;       // 24 bits
     bool halted_ = false;
     bool placement_failed_ = false;
-    // The message that is coming in.
-    Message message_ = Message::None;
-    uint64_t receive_ = 0;   // SEND: its receive WQE
-    uint64_t received_ = 0;  // bytes of it so far
-    uint64_t write_addr_ = 0;
-    uint32_t write_rkey_ = 0;
-    uint32_t write_left_ = 0;  // bytes
-    uint32_t write_total_ = 0;
+    InboundMessage message_;
     // A gap before the packets that arrive, already NAKed ...
     Gap gap_ = Gap::None;
     uint64_t gap_trigger_ = 0;  // the packet that showed it

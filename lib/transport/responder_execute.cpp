@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The end of the chain: execute, reply, complete, and the results of what was executed. See responder.h.
 // Read IBTA volume 1, 9.7.4.1.7 (execution order), 9.7.7.1 (MSN), 9.7.5.1.2 (what an ACK promises).
+#include "transport/placement_op.h"
 #include "transport/responder.h"
 
 namespace rocemu::transport {
@@ -11,19 +12,11 @@ void Responder::execute(const Request& r) {
     switch (r.op.operation) {
         case Operation::Send:
             execute_place(r, true);
-            received_ += r.payload();
             break;
         case Operation::Write:
-            if (r.op.starts_message()) {
-                const wire::Reth reth = r.packet.reth();
-                write_addr_ = reth.va;
-                write_rkey_ = reth.rkey;
-                write_total_ = write_left_ = reth.length;
-                ctx_.count(Counter::rx_write_requests);
-            }
+            message_.take_addresses(r.packet);
+            if (r.op.starts_message()) ctx_.count(Counter::rx_write_requests);
             execute_place(r, false);
-            write_addr_ += r.payload();
-            write_left_ -= r.payload();
             break;
         case Operation::ReadRequest:
             execute_read(r);
@@ -35,18 +28,7 @@ void Responder::execute(const Request& r) {
 }
 
 void Responder::execute_place(const Request& r, bool takes_receive) {
-    if (r.payload() == 0) return;
-    const DmaOp op{r.packet.payload.data(),
-                   r.psn,
-                   r.receive,
-                   0,
-                   0,
-                   static_cast<uint16_t>(r.payload()),
-                   static_cast<uint8_t>(r.segment_count),
-                   DmaKind::Place,
-                   DmaOwner::Responder,
-                   takes_receive};
-    ctx_.dma.push(op, {r.segments.data(), r.segment_count});
+    push_placement(ctx_.dma, r.psn, r.packet.payload, {r.segments.data(), r.segment_count}, r.receive, takes_receive);
 }
 
 // The data is read when the response is built: here the request is only noted.
@@ -88,12 +70,8 @@ void Responder::execute_atomic(const Request& r) {
 // accepted, a repeated request never.
 void Responder::reply(const Request& r) {
     expected_ = r.psn + 1;
-    if (r.op.ends_message()) {
-        msn_ = (msn_ + 1) & Psn::kMask;
-        message_ = Message::None;
-    } else if (r.op.starts_message()) {
-        message_ = r.op.operation == Operation::Send ? Message::Send : Message::Write;
-    }
+    message_.advance(r.packet);
+    if (r.op.ends_message()) msn_ = (msn_ + 1) & Psn::kMask;
     if (r.op.operation == Operation::ReadRequest || r.op.is_atomic()) {
         Resource& res = *resources_.at(resources_.newest_number());
         res.msn = msn_;
@@ -115,9 +93,10 @@ void Responder::complete(const Request& r) {
     e.filled = true;
     e.solicited = r.packet.bth.solicited;
     e.opcode = send ? WcOpcode::Recv : WcOpcode::RecvRdmaWithImm;
-    e.byte_len = send ? static_cast<uint32_t>(received_) : write_total_;
+    e.byte_len = message_.length(send);
     e.wc_flags = r.wc_flags;
     e.imm_data = r.wc_data;
+    e.src_qp = ctx_.attr.dest_qpn;
     e.dma_mark = ctx_.dma.mark();
     if (send) ctx_.count(Counter::rx_send_messages);
 }

@@ -40,7 +40,7 @@ bool Responder::poll_transmit(TxBudget& budget, TxBatch& batch) {
 uint8_t Responder::ack_syndrome(uint32_t msn) const {
     if (ctx_.config.has_srq) return wire::Aeth::ack(0).syndrome;
     const uint32_t since = (msn_ - msn) & Psn::kMask;
-    const uint32_t receives = rq_.free() + rq_.waiting + since + (message_ == Message::Send ? 1 : 0);
+    const uint32_t receives = rq_.free() + rq_.waiting + since + (message_.kind == InboundMessage::Kind::Send ? 1 : 0);
     return wire::Aeth::ack(0, wire::code_of_credits(receives)).syndrome;
 }
 

@@ -21,7 +21,10 @@ struct SendWqe {
     // As it goes on the wire, network order kept as four raw bytes; or the rkey to invalidate; BIND_MW: the lkey.
     uint32_t imm_data = 0;
     uint64_t remote_addr = 0;  // BIND_MW: address in the region
-    uint32_t rkey = 0;         // BIND_MW: the window's new one
+    uint32_t rkey = 0;         // BIND_MW: the window's new one; UD: remote Q_Key
+    // UD: the session's number of the address handle, and the destination QP; 0 on connected QPs.
+    uint32_t ah = 0;
+    uint32_t dest_qpn = 0;
     uint64_t compare_add = 0;  // BIND_MW: bytes
     uint64_t swap = 0;         // BIND_MW: access_flags
     // Payload in memory the daemon has mapped (inline data in the SQ slot, the session's stage): valid until the

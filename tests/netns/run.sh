@@ -54,6 +54,8 @@ captured() {
     pair ib_send_bw -F -x @GID@ -n 20 -s 5000 || return
     pair ib_write_bw -F -x @GID@ -n 20 -s 4097 || return
     pair ib_read_bw -F -x @GID@ -n 20 -s 9999 || return
+    pair ibv_uc_pingpong -g @GID@ -n 20 -s 3001 -c || return
+    pair ibv_ud_pingpong -g @GID@ -n 20 -s 1023 -c || return
     sleep 1
     kill "$tap" "$dump_a" "$dump_b"
     wait "$tap" || { echo "rocemu capture failed:"; cat "$testlib_tmp/tap"; return 1; }
@@ -117,6 +119,10 @@ done
 run_test rping 60 rping_pair $ip_a
 run_test rping-any-address 60 rping_pair 0.0.0.0
 run_test rdma-core-rdmacm-tests 180 pyverbs_rdmacm
+for type in uc ud; do run_test "mtu1500/ibv_${type}_pingpong" 120 pair ibv_${type}_pingpong -g @GID@ -s 1024 -c -n 300; done
+perftests 1500 ib_send_bw "-c UC -n 500" "-c UD -n 500"
+perftests 1500 ib_send_lat "-c UC -n 300" "-c UD -n 300"
+perftests 1500 ib_write_bw "-c UC -n 500"
 captures
 run_here daemons-end-cleanly daemons_down
 

@@ -61,9 +61,14 @@ void Endpoint::connect(const QpAttr& given) {
         if (qp.modify(attr, mask | kState, Instant{0}, &bad) != 0)
             throw std::runtime_error(std::string("modify: ") + bad);
     };
-    step(QpState::Init, kPkeyIndex | kPort | kAccessFlags);
-    step(QpState::Rtr, kAv | kPathMtu | kDestQpn | kRqPsn | kMaxDestRdAtomic | kMinRnrTimer);
-    step(QpState::Rts, kSqPsn | kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic);
+    const QpType type = qp.config().type;
+    const bool rc = type == QpType::Rc;
+    step(QpState::Init, kPkeyIndex | kPort | (type == QpType::Ud ? kQkey : kAccessFlags));
+    if (type == QpType::Ud)
+        step(QpState::Rtr, 0);
+    else
+        step(QpState::Rtr, kAv | kPathMtu | kDestQpn | kRqPsn | (rc ? kMaxDestRdAtomic | kMinRnrTimer : 0));
+    step(QpState::Rts, kSqPsn | (rc ? kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic : 0));
 }
 
 void Endpoint::set_state(QpState state) {
@@ -185,8 +190,9 @@ FrameBytes Endpoint::build(const TxPacket& p, const TxBatch& batch) {
     bth.solicited = p.solicited;
     bth.ack_req = p.ack_req;
     bth.psn = p.psn.value();
-    bth.dest_qp = qp.attr().dest_qpn;
+    bth.dest_qp = p.ah != 0 ? p.dest_qpn : qp.attr().dest_qpn;
     wire::ExtHeaders ext;
+    ext.deth = {p.qkey, qp.config().qpn};
     ext.reth = {p.remote_addr, p.rkey, p.dma_len};
     ext.atomic_eth = {p.remote_addr, p.rkey, p.swap, p.compare_add};
     ext.aeth = {p.syndrome, p.msn};
@@ -217,6 +223,7 @@ bool Endpoint::transmit(Instant now, Link& out) {
         if (!wire::parse_frame(*frame, view).ok()) violations.emplace_back("we built a frame that does not parse");
         out.send(now, std::move(frame), view);
     }
+    if (tx_.count != 0) qp.handle_transmitted();
     return more;
 }
 

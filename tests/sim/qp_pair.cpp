@@ -10,7 +10,6 @@ namespace {
 QpConfig config_of(const PairOptions& o, uint32_t qpn) {
     QpConfig c = o.config;
     c.qpn = qpn;
-    c.type = QpType::Rc;
     c.pd = kPd;
     return c;
 }

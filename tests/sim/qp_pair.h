@@ -14,7 +14,7 @@ struct PairOptions {
     uint8_t path_mtu = 3;  // enum ibv_mtu: 1024
     uint64_t memory_bytes = 4 << 20;
     uint32_t psn_a = 0x100, psn_b = 0x200;  // what A and B begin to send with
-    transport::QpConfig config;             // of both; qpn, type and pd are set here
+    transport::QpConfig config;             // of both; qpn and pd are set here
     transport::QpAttr attr;                 // of both; connection fields are set here
     PairOptions();
 };

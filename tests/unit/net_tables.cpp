@@ -151,6 +151,13 @@ TEST_CASE("address vector: complete or refused by name") {
     CHECK(av.traffic_class == 0xfc);
     CHECK(av.udp_source_port == 49458);  // recorded from Linux for this pair of QPs
 
+    // The type of the SGID's entry decides: the v1 entry of the same address means GRH, without UDP.
+    r.sgid_index = 2;
+    REQUIRE(net::assemble(table, r, av) == net::AddressError::None);
+    CHECK(av.network == wire::NetworkType::RoceV1);
+    CHECK(av.src_gid == gid("10.0.0.1"));
+    r.sgid_index = 3;
+
     const auto refused = [&](auto change) {
         net::AddressRequest bad = r;
         change(bad);
@@ -158,7 +165,6 @@ TEST_CASE("address vector: complete or refused by name") {
     };
     CHECK(refused([](auto& x) { x.is_global = false; }) == net::AddressError::NoGrh);
     CHECK(refused([](auto& x) { x.sgid_index = 9; }) == net::AddressError::NoSuchSgid);
-    CHECK(refused([](auto& x) { x.sgid_index = 2; }) == net::AddressError::VersionOne);
     CHECK(refused([](auto& x) { x.sgid_index = 1; }) == net::AddressError::FamilyDiffers);
     CHECK(refused([](auto& x) { x.dgid = gid("224.0.0.1"); }) == net::AddressError::BadDgid);
     CHECK(refused([](auto& x) { x.dgid = {}; }) == net::AddressError::BadDgid);

@@ -89,6 +89,9 @@ void handle(Call& call, const abi::ModifyQpRequest& request) {
     m->mask = request.mask;
     m->attr = attr_of(request.attr);
     if (const char* fault = fault_of(device, *m)) return refuse(*m, fault, EINVAL, call.reply);
+    // IBTA 10.2.5: controlled Q_Keys are the administrator's: with one a program could talk to the connection managers.
+    if ((m->mask & qp_attr_mask::kQkey) && (m->attr.qkey & 0x80000000) && call.session->peer.uid != 0)
+        return refuse(*m, "qkey with the high bit set is for root", EPERM, call.reply);
     if (!(request.mask & qp_attr_mask::kAv)) return submit(control, std::move(m), call.reply);
 
     wire::AddressVector route;
@@ -96,8 +99,7 @@ void handle(Call& call, const abi::ModifyQpRequest& request) {
     const uint32_t remote = request.mask & qp_attr_mask::kDestQpn ? m->attr.dest_qpn : 0;
     if (const auto error = net::assemble(device.gids(), address_of(*m, remote), route);
         error != net::AddressError::None)
-        return refuse(*m, net::text_of(error), error == net::AddressError::VersionOne ? EOPNOTSUPP : EINVAL,
-                      call.reply);
+        return refuse(*m, net::text_of(error), EINVAL, call.reply);
     m->route = route;
     control.resolver.resolve(
         device, route.dst_gid, [&control, m, reply = call.reply](int error, const wire::MacAddress& mac) mutable {

@@ -15,6 +15,8 @@
 namespace rocemu::control {
 namespace {
 
+constexpr uint32_t kBlockSelfMulticast = 1 << 1;  // IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
+
 struct QueueSizes {
     transport::QpCaps caps;  // as returned
     uint32_t sq_stride = 0, rq_stride = 0;
@@ -44,8 +46,9 @@ const char* size_queues(const config::LimitOptions& limits, abi::CreateQpRequest
     return nullptr;
 }
 
-engine::QpSetup setup_of(const Session& session, const QpObject& qp, uint32_t qpn, const abi::CreateQpRequest& request,
-                         const QueueSizes& sizes, const config::LimitOptions& limits, const SrqObject* srq) {
+engine::QpSetup setup_of(const Control& control, const Session& session, const QpObject& qp, uint32_t qpn,
+                         const abi::CreateQpRequest& request, const QueueSizes& sizes, const SrqObject* srq) {
+    const config::LimitOptions& limits = control.config.limits;
     engine::QpSetup s;
     s.config.qpn = qpn;
     s.config.type = qp.type;
@@ -66,6 +69,7 @@ engine::QpSetup setup_of(const Session& session, const QpObject& qp, uint32_t qp
     s.config.window_packets = static_cast<uint32_t>(limits.window_packets);
     s.config.reorder_packets = static_cast<uint32_t>(limits.reorder_packets);
     s.config.reorder_time = limits.reorder_us * kMicrosecond;
+    s.config.max_path_mtu = control.devices[qp.device]->active_mtu();
     s.device = qp.device;
     s.session = session.id;
     s.slot = qp.slot;
@@ -74,6 +78,7 @@ engine::QpSetup setup_of(const Session& session, const QpObject& qp, uint32_t qp
     s.sq = view_of(qp.block.address, sizes.caps.max_send_wr, sizes.sq_stride);
     s.cookie = request.cookie;
     s.context = qp.context;
+    s.blocks_own_groups = request.create_flags & kBlockSelfMulticast;
     return s;
 }
 
@@ -94,6 +99,11 @@ int acquire(Control& control, Session& session, uint64_t bytes, QpObject& qp, ui
     return 0;
 }
 
+bool type_supported(uint32_t type) {
+    return type == static_cast<uint32_t>(QpType::Rc) || type == static_cast<uint32_t>(QpType::Uc) ||
+           type == static_cast<uint32_t>(QpType::Ud);
+}
+
 void release_users(Session& session, const QpObject& qp) {
     if (const auto pd = session.pds.find(qp.pd); pd != session.pds.end()) --pd->second.users;
     for (const uint32_t id : {qp.send_cq, qp.recv_cq})
@@ -112,10 +122,11 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
         return call.reply.fail(EINVAL);
     const uint32_t context = pd->second.context;
     if (send_cq->second.context != context || recv_cq->second.context != context) return call.reply.fail(EINVAL);
-    if (request.type != static_cast<uint32_t>(QpType::Rc)) {
+    if (!type_supported(request.type)) {
         spdlog::info("{}: create_qp: type {} is not supported yet", session.name(), request.type);
         return call.reply.fail(EOPNOTSUPP);
     }
+    if (request.create_flags & ~kBlockSelfMulticast) return call.reply.fail(EOPNOTSUPP);
     SrqObject* srq = nullptr;
     if (request.srq != abi::kNoSrq) {
         const auto it = session.srqs.find(request.srq);
@@ -164,7 +175,7 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
         reply.rq = {qp.block.region, sizes.caps.max_recv_wr, sizes.rq_stride, 0, qp.block.offset + sizes.sq_bytes};
     control.call(
         call.session, qp.shard,
-        [setup = setup_of(session, qp, qpn, request, sizes, control.config.limits, srq)](engine::Shard& shard) {
+        [setup = setup_of(control, session, qp, qpn, request, sizes, srq)](engine::Shard& shard) {
             shard.create_qp(setup);
             return true;
         },
@@ -175,6 +186,7 @@ void remove_qp(Control& control, const std::shared_ptr<Session>& session, uint32
     const auto it = session->qps.find(qpn);
     const QpObject qp = it->second;
     session->qps.erase(it);
+    for (const auto& group : qp.groups) control.devices[qp.device]->memberships().leave(group);
     control.call(
         session, qp.shard, [qpn](engine::Shard& shard) { return shard.destroy_qp(qpn); },
         [&control, session, qpn, qp, done = std::move(done)] {

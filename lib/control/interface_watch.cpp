@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See interface_watch.h.
+#include "control/interface_watch.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "abi/messages.h"
+#include "control/control.h"
+
+namespace rocemu::control {
+
+InterfaceWatch::InterfaceWatch(Control& control) : control_(control) {
+    const auto& devices = control.devices;
+    if (std::none_of(devices.begin(), devices.end(), [](const auto& d) { return !d->netdev().empty(); })) return;
+    socket_ = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+    sockaddr_nl address{};
+    address.nl_family = AF_NETLINK;
+    address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+    if (!socket_ || bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        !control.loop.add(socket_.get(), EPOLLIN, [this](uint32_t) { drain(); })) {
+        spdlog::warn("changes of kernel interfaces are not followed: {}", std::strerror(errno));
+        socket_ = {};
+        return;
+    }
+    look_again();  // what changed between the start of the devices and the subscription
+}
+
+InterfaceWatch::~InterfaceWatch() {
+    if (socket_) control_.loop.remove(socket_.get());
+}
+
+// ENOBUFS: messages were lost; reading everything anew is the answer to that too.
+void InterfaceWatch::drain() {
+    std::array<std::byte, 16384> buffer;
+    while (recv(socket_.get(), buffer.data(), buffer.size(), 0) > 0 || errno == ENOBUFS || errno == EINTR) {
+    }
+    look_again();
+}
+
+void InterfaceWatch::look_again() {
+    for (auto& device : control_.devices) {
+        if (device->netdev().empty()) continue;
+        const auto interface = read_interface(device->netdev());
+        const Device::Changes changes = interface ? device->follow(*interface) : device->lost_interface();
+        if (changes.any()) tell(*device, changes);
+    }
+}
+
+void InterfaceWatch::tell(const Device& device, const Device::Changes& changes) {
+    spdlog::info("{}: {} changed:{}{}{}", device.name(), device.netdev(), changes.gids ? " addresses" : "",
+                 changes.mtu ? " MTU" : "", changes.link ? (device.link_up() ? " link up" : " link down") : "");
+    control_.shards.submit_all(
+        [id = device.id(), list = device.local_addresses(), mtu = device.mtu()](engine::Shard& shard, uint32_t) {
+            shard.set_addresses(id, list, mtu);
+            return true;
+        },
+        [] {});
+    if (changes.gids) control_.raise_port_event(device, AsyncEvent::GidChange);
+    if (changes.link) control_.raise_port_event(device, device.link_up() ? AsyncEvent::PortActive : AsyncEvent::PortErr);
+}
+
+}  // namespace rocemu::control

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parking: datagrams and UC packets that came before their receive was posted. Nobody sends them again, and a program
+// whose CPU is contended posts its receives some milliseconds late: so they wait here, in order, for a moment. What
+// waits too long, or finds no place, is handed to the core all the same, which drops and counts it. IBTA 9.8 does not
+// say how soon a packet without a receive must be dropped.
+#pragma once
+
+#include "base/time.h"
+#include "engine/held_frames.h"
+#include "engine/placement.h"
+#include "wire/opcode.h"
+
+namespace rocemu::engine {
+
+class Completions;
+struct QpRecord;
+
+class Parking {
+  public:
+    static constexpr uint32_t kFrames = 8192;
+    static constexpr uint32_t kPerQp = kFrames * 3 / 4;  // one process cannot take all places
+    static constexpr Duration kPatience = 250 * kMillisecond;
+
+    Parking(Placement& placement, Completions& completions) : placement_(placement), completions_(completions) {}
+
+    // Must this packet wait, for itself or because of those that wait already?
+    [[nodiscard]] static bool wants(const QpRecord& record, const wire::OpcodeInfo& op);
+    // False: there is no place. Else the frame is taken and gets data = nullptr.
+    bool park(QpRecord& record, Frame& frame, Instant now);
+    // Hands to the core what can be taken now, and what has waited too long. True if anything was.
+    bool deliver(QpRecord& record, Instant now);
+    // When deliver must be called at the latest.
+    [[nodiscard]] static Instant deadline(const QpRecord& record);
+    // The QP goes away or starts anew.
+    void forget(QpRecord& record);
+
+  private:
+    Placement& placement_;
+    Completions& completions_;
+    HeldFrames frames_{kFrames};
+};
+
+}  // namespace rocemu::engine

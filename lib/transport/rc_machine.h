@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RcMachine: what a reliably connected QP does with packets: requester, completer, retry and responder together. One of
+// the machines a Qp may hold (see machine.h for what they have in common). Read IBTA volume 1, 9.7.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "transport/completer.h"
+#include "transport/requester.h"
+#include "transport/responder.h"
+#include "transport/retry.h"
+
+namespace rocemu::transport {
+
+class RcMachine {
+  public:
+    static constexpr wire::Transport kTransport = wire::Transport::Rc;
+    static constexpr bool kConnected = true;
+
+    RcMachine(QpContext& ctx, SendQueue& sends, ReceiveQueue& receives)
+        : ctx_(ctx),
+          sends_(sends),
+          retry_(ctx.attr),
+          requester_(ctx, sends, retry_),
+          completer_(ctx, sends, retry_),
+          responder_(ctx, receives) {}
+
+    void start_receiving() { responder_.start(); }
+    void start_sending() { requester_.start(); }
+    void resume_sending() {}  // SQE does not exist for RC
+    void stop() { retry_.stop(); }
+    void reset() {
+        retry_.stop();
+        completer_.reset();
+        responder_.reset();
+    }
+
+    bool handle(const wire::PacketView& packet, Instant now, bool may_keep) {
+        if (packet.op->is_response()) return completer_.handle(packet, now, may_keep);
+        ctx_.responses_expected = sends_.responses_expected(ctx_.dma.half());
+        return responder_.handle(packet, now, may_keep);
+    }
+    std::optional<KeptPacket> poll_kept() {
+        if (responder_.kept_ready()) return KeptPacket{psn_of(responder_.take_kept()), false};
+        if (completer_.kept_ready()) return KeptPacket{psn_of(completer_.take_kept()), true};
+        return std::nullopt;
+    }
+    [[nodiscard]] bool kept_ready() const { return responder_.kept_ready() || completer_.kept_ready(); }
+    [[nodiscard]] bool must_wait(const wire::OpcodeInfo&) const { return false; }  // the peer is told instead
+    void executed(const DmaOp& op, DmaStatus status, uint64_t original) {
+        if (op.owner == DmaOwner::Completer)
+            completer_.placed(op, status);
+        else
+            responder_.executed(op, status, original);
+        if (op.ack_packet != 0 && !ctx_.dma.faulted(DmaOwner::Responder)) responder_.placed(op.ack_packet, op.ack_msn);
+    }
+    void gather_failed(uint64_t tag) {
+        if (tag & kResponseTag) {
+            if (ctx_.can_respond()) responder_.gather_failed(psn_of_tag(tag));
+        } else if (ctx_.can_request()) {
+            requester_.gather_failed(psn_of_tag(tag));
+        }
+    }
+    void transmitted() {}  // an acknowledgement tells more
+    void handle_timeout(Instant now) {
+        completer_.handle_timeout(now);
+        responder_.handle_timeout(now);
+        requester_.handle_timeout(now);
+    }
+    bool poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
+        // Responses first: if a gather of ours fails, everything behind it is lost to the peer.
+        return responder_.poll_transmit(budget, batch) || requester_.poll_transmit(now, budget, batch);
+    }
+    [[nodiscard]] Instant next_deadline() const {
+        return std::min({requester_.next_deadline(), completer_.next_deadline(), responder_.next_deadline()});
+    }
+
+  private:
+    QpContext& ctx_;
+    SendQueue& sends_;
+    Retry retry_;
+    Requester requester_;
+    Completer completer_;
+    Responder responder_;
+};
+
+}  // namespace rocemu::transport

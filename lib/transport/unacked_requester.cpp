@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See unacked_requester.h. The borders of SendQueue mean: una = what has left, cur = high = what was polled.
+#include "transport/unacked_requester.h"
+
+#include "transport/message_packet.h"
+#include "transport/request_opcode.h"
+
+namespace rocemu::transport {
+
+bool UnackedRequester::poll_transmit(TxBudget& budget, TxBatch& batch) {
+    settle_error();
+    while (ctx_.can_request() && q_.cur_seq != q_.ring.tail()) {
+        SendEntry& e = q_.ring.at(q_.cur_seq);
+        if (e.local_error != WcStatus::Success) break;
+        if (q_.cur_seq == q_.started_seq && !start_wqe(e)) break;
+        const uint32_t payload = payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first);
+        if (batch.full() || budget.exhausted(payload)) return true;
+        switch (build_message_packet(ctx_, q_, payload, batch)) {
+            case Built::NoRoom:
+                return true;
+            case Built::Failed:
+                settle_error();
+                return false;
+            case Built::Ok:
+                break;
+        }
+        budget.spend(payload);
+        q_.high = ++q_.cur;
+        if (q_.cur == e.end) ++q_.cur_seq;
+    }
+    return false;
+}
+
+bool UnackedRequester::start_wqe(SendEntry& e) {
+    if (ctx_.state() != QpState::Rts) return false;  // IBTA 10.3.1.5: SQD begins nothing
+    if (const WcStatus wrong = check_wqe(e); wrong != WcStatus::Success) {
+        e.local_error = wrong;
+        settle_error();
+        return false;
+    }
+    e.first = q_.high;
+    e.end = e.first + packets_of(e.wqe.length, ctx_.mtu);
+    ++q_.started_seq;
+    return true;
+}
+
+WcStatus UnackedRequester::check_wqe(const SendEntry& e) const {
+    if (e.wqe.preset_error != WcStatus::Success) return e.wqe.preset_error;
+    if (!request_supported(ctx_.config.type, e.wqe.opcode)) return WcStatus::LocQpOpErr;
+    // DEVIATION: IBTA C10-93.1.1 lets a datagram above the MTU vanish without an error. NICs report LOC_LEN_ERR, and
+    // so do we: a program that loses all its messages should be told.
+    const uint64_t most = ctx_.config.type == QpType::Ud ? ctx_.mtu : kMaxMessageBytes;
+    return e.wqe.length > most ? WcStatus::LocLenErr : WcStatus::Success;
+}
+
+void UnackedRequester::transmitted() {
+    if (!ctx_.can_request()) return;
+    (void)q_.acknowledge(q_.cur);
+    settle_error();
+}
+
+void UnackedRequester::gather_failed(uint64_t psn) {
+    if (!ctx_.can_request() || psn < q_.una || psn >= q_.cur) return;
+    (void)q_.acknowledge(psn);
+    q_.ring.at(q_.una_seq).local_error = WcStatus::LocProtErr;
+    // What stands behind it has not left.
+    q_.cur = q_.high = psn;
+    q_.cur_seq = q_.una_seq;
+    q_.started_seq = q_.una_seq + 1;
+    settle_error();
+}
+
+// IBTA 10.3.1.6: a completion error of a UC or UD send queue leads to SQE, where the rest is flushed.
+void UnackedRequester::settle_error() {
+    if (q_.una != q_.cur || q_.una_seq == q_.ring.tail() || !ctx_.can_request()) return;
+    const WcStatus error = q_.ring.at(q_.una_seq).local_error;
+    if (error == WcStatus::Success) return;
+    q_.failed = true;
+    q_.failed_seq = q_.una_seq;
+    q_.failed_status = error;
+    ctx_.attr.state = QpState::Sqe;
+}
+
+}  // namespace rocemu::transport
