@@ -10,8 +10,8 @@
 #include "base/verbs_types.h"
 #include "control/event_outbox.h"
 #include "control/queue_arena.h"
-#include "wire/gid.h"
 #include "memory/key_table.h"
+#include "wire/gid.h"
 
 namespace rocemu::control {
 
@@ -51,9 +51,10 @@ struct ChannelObject {
 
 struct CqObject {
     uint32_t context = 0;
-    uint32_t channel = 0;  // abi::kNoChannel: none
-    uint32_t users = 0;    // a QP counts once for each of its CQs
-    QueueBlock block;
+    uint32_t channel = 0;     // abi::kNoChannel: none
+    uint32_t users = 0;       // a QP counts once for each of its CQs
+    QueueBlock block;         // one ring a shard ...
+    uint64_t ring_bytes = 0;  // ... this far apart
 };
 
 struct SrqObject {

@@ -20,11 +20,6 @@ struct CqRing {
 
     // The CQE at the consumer index, or nullptr if it has not been written yet.
     [[nodiscard]] abi::Cqe* front() const { return at(consumer); }
-    [[nodiscard]] uint32_t waiting() const {
-        uint32_t n = 0;
-        while (n <= mask && at(consumer + n) != nullptr) ++n;
-        return n;
-    }
     [[nodiscard]] abi::Cqe* at(uint32_t index) const {
         abi::Cqe* cqe = &slots[index & mask];
         const auto phase = static_cast<uint8_t>(((index >> shift) + 1) & 1);

@@ -14,14 +14,15 @@ namespace rocemu::control {
 namespace {
 
 // The rings of a CQ, one a shard, in one block; the reply as far as it tells of them. 0 or errno.
-int make_rings(Call& call, uint32_t cqe, QueueBlock& block, abi::CreateCqReply& reply, std::vector<UniqueFd>& fds) {
+int make_rings(Control& control, Session& session, uint32_t cqe, QueueBlock& block, abi::CreateCqReply& reply,
+               std::vector<UniqueFd>& fds) {
     static_assert((sizeof(abi::QueueHeader) + sizeof(abi::Cqe)) % abi::kCacheLine == 0);
     const uint32_t entries = std::bit_ceil(cqe);
-    const uint32_t shards = call.control.shards.size();
+    const uint32_t shards = control.shards.size();
     reply.rings = shards;
     reply.ring_bytes = sizeof(abi::QueueHeader) + uint64_t{entries} * sizeof(abi::Cqe);
     fds.resize(1);
-    const int error = call.session->arena->allocate(reply.ring_bytes * shards, block, fds[0], reply.new_region_bytes);
+    const int error = session.arena->allocate(reply.ring_bytes * shards, block, fds[0], reply.new_region_bytes);
     if (!fds[0]) fds.clear();
     reply.queue = {block.region, entries, sizeof(abi::Cqe), 0, block.offset};
     return error;
@@ -57,7 +58,7 @@ void handle(Call& call, const abi::CreateCqRequest& request) {
     cq.channel = request.channel;
     std::vector<UniqueFd> fds;
     abi::CreateCqReply reply;
-    if (const int error = make_rings(call, request.cqe, cq.block, reply, fds)) {
+    if (const int error = make_rings(control, session, request.cqe, cq.block, reply, fds)) {
         control.cq_ids.give_back(*id);
         return call.reply.fail(error);
     }
@@ -70,6 +71,7 @@ void handle(Call& call, const abi::CreateCqRequest& request) {
     setup.entries = reply.queue.entries;
     setup.channel = request.channel;
     setup.cookie = request.cookie;
+    cq.ring_bytes = reply.ring_bytes;
     const QueueBlock block = cq.block;
     session.cqs.emplace(*id, std::move(cq));
     control.call_all(
@@ -84,28 +86,54 @@ void handle(Call& call, const abi::CreateCqRequest& request) {
         });
 }
 
-void handle(Call& call, const abi::ResizeCqRequest& request) {
-    const auto it = call.session->cqs.find(request.cq);
-    if (it == call.session->cqs.end() || request.cqe == 0 || request.cqe > call.control.config.limits.max_cqe)
-        return call.reply.fail(EINVAL);
+namespace {
+
+// CQEs of a ring that nobody has taken. The application may have written nonsense: it gets a nonsense answer.
+uint32_t waiting_in(const abi::QueueHeader& header) {
+    return header.producer.load(std::memory_order_acquire) - header.consumer.load(std::memory_order_acquire);
+}
+
+void move_rings(Control& control, const std::shared_ptr<Session>& session, const abi::ResizeCqRequest& request,
+                Replier replier) {
+    const auto it = session->cqs.find(request.cq);
+    if (it == session->cqs.end()) return replier.fail(EINVAL);
+    CqObject& cq = it->second;
+    // IBTA 11.2.8.4: not smaller than what waits.
+    for (uint32_t i = 0; i < control.shards.size(); ++i)
+        if (waiting_in(*ring_of(cq.block, cq.ring_bytes, i)) > request.cqe) return replier.fail(EINVAL);
     QueueBlock block;
     abi::ResizeCqReply reply;
     auto fds = std::make_shared<std::vector<UniqueFd>>();
-    if (const int error = make_rings(call, request.cqe, block, reply, *fds)) return call.reply.fail(error);
+    if (const int error = make_rings(control, *session, request.cqe, block, reply, *fds)) return replier.fail(error);
     reply.cq = request.cq;
     // What control knows changes at once, so that a second request finds it; the old rings are used until all have
     // moved.
-    std::swap(it->second.block, block);
-    call.control.call_all(
-        call.session,
-        [fresh = it->second.block, id = request.cq, entries = reply.queue.entries, ring_bytes = reply.ring_bytes](
+    std::swap(cq.block, block);
+    cq.ring_bytes = reply.ring_bytes;
+    control.call_all(
+        session,
+        [fresh = cq.block, id = request.cq, entries = reply.queue.entries, ring_bytes = reply.ring_bytes](
             engine::Shard& shard, uint32_t index) {
             shard.resize_cq(id, ring_of(fresh, ring_bytes, index), entries);
             return true;
         },
-        [old = block, reply, fds, session = call.session, replier = call.reply]() mutable {
+        [old = block, reply, fds, session, replier]() mutable {
             session->arena->free(old);
             replier.send(reply, std::move(*fds));
+        });
+}
+
+}  // namespace
+
+void handle(Call& call, const abi::ResizeCqRequest& request) {
+    if (!call.session->cqs.contains(request.cq) || request.cqe == 0 || request.cqe > call.control.config.limits.max_cqe)
+        return call.reply.fail(EINVAL);
+    // A turn of every shard first: what a doorbell rung before this call completes is in the rings when they are
+    // counted.
+    call.control.call_all(
+        call.session, [](engine::Shard&, uint32_t) { return true; },
+        [&control = call.control, session = call.session, request, replier = call.reply] {
+            move_rings(control, session, request, replier);
         });
 }
 
