@@ -88,6 +88,13 @@ killed_clients() {
 }
 qps_are() { [ "$(status_value 'sum(x.get("qps", 0) for x in s["sessions"])')" = "$1" ]; }
 
+# The receiver says when it has joined, and ends by itself when it has had its messages.
+multicast() {
+    attached stdbuf -oL mckey -m 239.1.1.1 -b $ip0 >"$out/server.out" 2>&1 </dev/null &
+    server=$!
+    wait_until 20 grep -q joined "$out/server.out" || { cat "$out/server.out"; end_process "$server"; return 1; }
+    client mckey -m 239.1.1.1 -b $ip1 -s && wait "$server"
+}
 rping_pair() { both rping -s -a "$1" "${@:3}" --- rping -c -a "$2" "${@:3}"; }
 copy() {
     head -c 3000000 /dev/urandom >"$out/original"
@@ -121,6 +128,9 @@ run_test rping-64k 90 rping_pair $ip1 $ip1 -C 20 -v -S 65000
 run_test ucmatose 90 both ucmatose -b $ip0 --- ucmatose -b $ip1 -s $ip0
 run_test ucmatose-ipv6 90 both ucmatose -f ip6 -b $ip6 --- ucmatose -f ip6 -s $ip6
 run_test ucmatose-50-connections 90 both ucmatose -b $ip0 -c 50 --- ucmatose -s $ip0 -c 50
+run_test udaddy 60 both udaddy -b $ip0 --- udaddy -s $ip0
+run_test udaddy-ipv6 60 both udaddy -f ip6 -b $ip6 --- udaddy -f ip6 -s $ip6
+run_test mckey 60 multicast
 run_test cmtime 90 against cmtime -b $ip0 -c 100 --- cmtime -s $ip0 -c 100
 run_test rdma_client 60 both rdma_server --- rdma_client -s $ip0
 run_test rstream 90 both rstream -b $ip0 -S 65536 -C 100 --- rstream -s $ip0 -S 65536 -C 100
@@ -130,7 +140,6 @@ run_test librspreload 60 writes_nothing_over_tcp "$(status_value 's["cm"]["rx_ma
 run_test ib_write_bw-R 60 both ib_write_bw -R -F -n 100 --- ib_write_bw -R -F -n 100 $ip0
 run_test ib_send_lat-R 60 both ib_send_lat -R -F -n 100 --- ib_send_lat -R -F -n 100 $ip0
 run_test ib_read_bw-R-8-qps 60 both ib_read_bw -R -F -q 8 -n 100 --- ib_read_bw -R -F -q 8 -n 100 $ip0
-run_test ibstat 20 sees_ports
 run_test views 20 wait_until 10 sees_files
 
 optional() {
@@ -161,6 +170,7 @@ fi_pair() {
     wait_until 20 listens $port && client fi_pingpong -P $port -p verbs -e "$1" -I 10 127.0.0.1 || return
     wait $server
 }
+optional ibstat ibstat 20 sees_ports
 optional fio fio 60 fio_pair 18515
 optional qperf qperf 90 qperf_pair
 optional fi_pingpong-msg fi_pingpong 60 fi_pair msg
