@@ -2,7 +2,7 @@
 // GuardedCopy: copies between the application's memory and a shared file without a signal when that memory has vanished
 // or is protected. The kernel does the copy (pread/pwrite on the file that is also mapped): EFAULT instead of SIGSEGV.
 //
-// Measured on the machine of MEASURED.md section 2, 64 B / 4 KiB / 64 KiB: pread or pwrite 0.9 / 1.0 / 5-6 us,
+// Measured on a 2-core virtual machine, 64 B / 4 KiB / 64 KiB: pread or pwrite 0.9 / 1.0 / 5-6 us,
 // process_vm_readv or writev on the own process 2.1-2.9 us / 2.2-2.9 / 7.5; no ptrace rule or seccomp filter concerns it.
 #pragma once
 

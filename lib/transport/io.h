@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the core wants done: packets to send, payload to move, completions and events to deliver. All batches have a
 // fixed capacity, are owned by the caller and carry no references into the core that outlive the next handle_* call
-// (payload pointers excepted: see SendWqe::mapped). Pattern: quinn-proto's handle/poll; ARCHITECTURE section 3.
+// (payload pointers excepted: see SendWqe::mapped). Pattern: quinn-proto's handle/poll; see docs/architecture.md.
 #pragma once
 
 #include <array>
