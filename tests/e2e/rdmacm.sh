@@ -100,10 +100,11 @@ copy() {
     head -c 3000000 /dev/urandom >"$out/original"
     against rcopy --- rcopy "$out/original" "$ip0:$out/copy" && cmp "$out/original" "$out/copy"
 }
-# rsockets under a program of its own, preloaded behind the provider.
+# rsockets under a program of its own, preloaded behind the provider. Inside: an instrumented `rocemu` takes no preload.
+rsockets='LD_PRELOAD=$LD_PRELOAD:/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so exec "$@"'
 over_rsockets() {
-    LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so both "$bin/tcp_program" server "$ip0" 7471 --- \
-        "$bin/tcp_program" client "$ip0" 7471 1000000
+    both sh -c "$rsockets" - "$bin/tcp_program" server "$ip0" 7471 --- \
+        sh -c "$rsockets" - "$bin/tcp_program" client "$ip0" 7471 1000000
 }
 writes_nothing_over_tcp() { over_rsockets && [ "$(status_value 's["cm"]["rx_mads"]')" -gt "$1" ]; }
 sees_ports() { attached ibstat | tee "$out/ibstat" && [ "$(grep -c 'State: Active' "$out/ibstat")" = 2 ]; }
