@@ -48,7 +48,9 @@ Placement::Placement(payload::PayloadMover& mover, Completions& completions)
 }
 
 bool Placement::admits(const QpRecord& record) const {
-    return record.session->frames_held < kHeldPerSession && held_.room() >= kHeldFrames / 16;
+    const uint32_t room = held_.room();
+    if (record.session->frames_held < kHeldPerSession) return room >= kHeldFrames / 16;
+    return record.frames_held < kHeldPerQp && room >= kHeldFrames / 2;
 }
 
 bool Placement::owes(const QpRecord& record) {
@@ -142,6 +144,7 @@ bool Placement::place(QpRecord& record, std::span<Frame*> frames, Instant now) {
     for (Frame* frame : frames) {
         held_.append(record.held, *frame);
         ++record.session->frames_held;
+        ++record.frames_held;
         frame->data = nullptr;
     }
     if (!more)
@@ -259,6 +262,7 @@ void Placement::deliver(QpRecord& record, Instant now) {
     while (any && record.held.head != nullptr && record.held.head->last_tag <= reported) {
         Frame frame = held_.pop(record.held);
         --record.session->frames_held;
+        --record.frames_held;
         record.device->cache.free({&frame, 1});
     }
 }
@@ -282,6 +286,7 @@ void Placement::release_held(QpRecord& record) {
     while (record.held.head != nullptr) {
         Frame frame = held_.pop(record.held);
         --record.session->frames_held;
+        --record.frames_held;
         record.device->cache.free({&frame, 1});
     }
 }

@@ -48,6 +48,8 @@ class Placement {
     static constexpr uint32_t kReservedJobs = 32;  // for sessions with nothing out
     static constexpr uint32_t kJobsPerQp = 2;
     static constexpr uint32_t kHeldPerSession = 128;  // frames, before its packets are dropped
+    // A QP may hold as many when its session has too many: others of a slow program must not starve it into RETRY_EXC.
+    static constexpr uint32_t kHeldPerQp = 16;
     static constexpr uint32_t kHeldFrames = 16384;
     // Cookies of the mover: the top bit tells placements from gathers.
     static constexpr uint64_t kCookieBit = uint64_t{1} << 63;

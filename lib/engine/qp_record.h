@@ -71,7 +71,8 @@ struct QpRecord {
     PlaceJob* jobs_head = nullptr;  // placements out, oldest first
     PlaceJob* jobs_tail = nullptr;
     uint32_t jobs = 0;
-    HeldList held;               // frames that placements read from
+    HeldList held;               // frames that placements read from ...
+    uint32_t frames_held = 0;    // ... and how many
     HeldList kept;               // frames that came too early
     bool held_unpolled = false;  // requests may wait in the core
     uint64_t polled_tag = 0;     // newest request taken from the core

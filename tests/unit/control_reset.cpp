@@ -115,6 +115,7 @@ TEST_CASE("RESET while payload is under way waits for it", "[10.3.1]") {
     abi::ModifyQpReply reply;
     REQUIRE(c.receive(&reply, sizeof reply) == 0);
     CHECK(reply.attr.state == static_cast<uint32_t>(QpState::Reset));
-    // It can be used again.
+    // It can be used again. RESET empties the queue, on the program's side too.
+    queues.at<abi::QueueHeader>(qp.sq.offset).producer.store(0, std::memory_order_release);
     connect(c, qp.qpn);
 }
