@@ -59,7 +59,7 @@ else run_test other-uid 120 other_uid; fi
 forced() {
     printf '[daemon]\npayload = "agent"\n' >"$testlib_tmp/agent.toml"
     fabric_up --config "$testlib_tmp/agent.toml" || return
-    by_agent attached "$check_bytes" rocemu0 rocemu1 9 && pair ib_send_bw -F -n 1000 && pair ib_read_bw -F -n 1000 &&
+    by_agent attached "$check_bytes" --hold rocemu0 rocemu1 9 && pair ib_send_bw -F -n 1000 && pair ib_read_bw -F -n 1000 &&
         pair ib_write_bw -F -n 1000 -q 8 && fabric_down
 }
 run_test forced-by-configuration 180 forced
