@@ -11,6 +11,8 @@ namespace rocemu::transport {
 
 namespace {
 constexpr uint8_t kRnrForEver = 7;
+// Rounds that one paid retry may be followed by before the ACK timer has its say.
+constexpr uint8_t kFreeRounds = 8;
 constexpr uint64_t kAnyGap = std::numeric_limits<uint64_t>::max();
 }  // namespace
 
@@ -74,6 +76,12 @@ bool Retry::same_round(Instant now) const {
 }
 
 RetryVerdict Retry::begin_round(Instant now, uint64_t gap) {
+    if (!within_paid(now))
+        free_rounds_ = kFreeRounds;
+    else if (free_rounds_ == 0)
+        return RetryVerdict::Ignore;
+    else
+        --free_rounds_;
     round_ = true;
     resent_at_ = kNever;
     gap_ = gap;
@@ -84,10 +92,15 @@ RetryVerdict Retry::begin_round(Instant now, uint64_t gap) {
 
 // IBTA 9.9.2.1.1: timeouts, sequence NAKs and implied NAKs share one counter, refilled by progress.
 // DEVIATION: of the rounds that start within one timeout without progress only the first is paid for. A peer that NAKs
-// is alive; under heavy loss several rounds in one round-trip time must not end the connection.
-RetryVerdict Retry::spend(Instant now) {
+// is alive; under heavy loss several rounds in one round-trip time must not end the connection. Nor may a peer that
+// answers everything but the oldest packet keep the two of us busy at wire speed: then the ACK timer decides, and pays.
+bool Retry::within_paid(Instant now) const {
     const Duration period = attr_.timeout == 0 ? kSecond : timeout();
-    if (spent_at_ != kNever && now < spent_at_ + period) return RetryVerdict::GoBack;
+    return spent_at_ != kNever && now < spent_at_ + period;
+}
+
+RetryVerdict Retry::spend(Instant now) {
+    if (within_paid(now)) return RetryVerdict::GoBack;
     spent_at_ = now;
     if (retries_left_ == 0) return RetryVerdict::Exhausted;
     --retries_left_;
@@ -121,6 +134,7 @@ RetryVerdict Retry::on_rnr_nak(Instant now, uint8_t timer_code) {
     if (rnr_waits_) return RetryVerdict::Ignore;
     // rnr_retry n: the NAK number n + 1 for one packet is an error; 7 never is.
     if (attr_.rnr_retry != kRnrForEver && rnr_left_-- == 0) return RetryVerdict::Exhausted;
+    spent_at_ = kNever;  // bounded by its own counter and wait
     (void)begin_round(now, kAnyGap);
     retries_left_ = attr_.retry_cnt;  // the peer is alive: this round costs nothing of the other counter
     rnr_until_ = now + rnr_delay(timer_code);

@@ -60,6 +60,7 @@ class Retry {
     [[nodiscard]] Instant timer_from(Instant now) const;
     [[nodiscard]] bool same_round(Instant now) const;
     [[nodiscard]] Duration timeout() const;
+    [[nodiscard]] bool within_paid(Instant now) const;
     RetryVerdict spend(Instant now);
     RetryVerdict begin_round(Instant now, uint64_t gap);
 
@@ -74,6 +75,7 @@ class Retry {
     Instant resent_at_ = kNever;  // when the oldest packet was sent again
     uint64_t resent_high_ = 0;    // first PSN sent for the first time after that
     Instant spent_at_ = kNever;   // when a retry was last paid for since una moved
+    uint8_t free_rounds_ = 0;     // that may still start without being paid for
     uint64_t gap_ = 0;            // newest response seen ahead of the expected one
     RttEstimator rtt_;
     Prober prober_;

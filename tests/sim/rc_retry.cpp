@@ -222,3 +222,31 @@ TEST_CASE("a lost ACK: the probe brings it back", "[sim][requester]") {
     CHECK(p.answer(kPsn + 6, kAck).empty());
     CHECK(p.e.sends.size() == 7);
 }
+
+// As Linux 6.12 does with a READ of no bytes that comes again: rxe_resp.c drops it, having kept 0 as its R_Key. Each
+// answer behind it is an implied NAK.
+TEST_CASE("a peer that answers all but the oldest request costs few rounds a timeout, and the connection in the end",
+          "[sim][requester][case18][9.9.2.1.1]") {
+    PairOptions o;
+    o.attr.retry_cnt = 3;
+    Probe p(o);
+    p.e.send(WrOpcode::RdmaRead, local(100), kMemoryBase + 0x10000);
+    p.e.send(WrOpcode::AtomicFetchAndAdd, local(8), kMemoryBase + 0x10000);
+    const Instant start = p.now;
+    Packets out = p.poll();
+    REQUIRE(out.size() == 2);
+    uint32_t reads = 1;
+    while (p.e.qp.state() == QpState::Rts && reads < 1000) {
+        bool atomic = false;
+        for (const auto& c : out) atomic = atomic || c.opcode() == RcFetchAdd;
+        p.wait(10 * kMicrosecond);
+        wire::ExtHeaders ext;
+        ext.aeth = {kAck, 0};
+        out = atomic ? p.inject(RcAtomicAcknowledge, kPsn + 1, ext) : Packets{};
+        if (out.empty()) out = until_sent(p, 5 * (Duration{4096} << o.attr.timeout));
+        for (const auto& c : out) reads += c.opcode() == RcReadRequest;
+    }
+    CHECK(p.e.sends.at(0).status == WcStatus::RetryExcErr);
+    CHECK(reads <= 1 + 4 * 9u);
+    CHECK(p.now - start >= 4 * (Duration{4096} << o.attr.timeout));
+}

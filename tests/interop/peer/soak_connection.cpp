@@ -126,7 +126,9 @@ void Connection::post() {
             break;
         case Kind::Read:
             wr.opcode = IBV_WR_RDMA_READ;
-            wr.wr.rdma = {peer_.source, peer_.rkey};
+            // Linux keeps 0 as the key of a READ of no bytes, which needs none (IBTA C9-88), and drops its repetition if
+            // that says another.
+            wr.wr.rdma = {peer_.source, m.size == 0 ? 0 : peer_.rkey};
             break;
         case Kind::FetchAdd:
             wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
