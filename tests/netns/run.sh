@@ -78,7 +78,7 @@ captures() {
     run_test "capture/all-agree" 60 frames compare "$by_rocemu" "$at_a" "$at_b"
 }
 
-# rping between the two machines, and rdma-core's own tests of librdmacm, which want a kernel interface with an address.
+# rping between the two machines.
 listens_cm() {
     [ "$("$rocemu" status --socket "$sock_a" --json | grep -c '"cm_listeners": [1-9]')" != 0 ]
 }
@@ -91,21 +91,29 @@ rping_pair() {
     [ $rc = 0 ] || { echo "rping: exit code $rc; server:"; cat "$out"; }
     return $rc
 }
-pyverbs_rdmacm() {
-    local from=/usr/share/doc/rdma-core/tests to=$testlib_tmp/pyverbs name selected=() out=$testlib_tmp/pyverbs.out
+# rdma-core's own suite, all of it: with a kernel interface that has an address, as root, with huge pages where this
+# machine gives some. Both sides of each test are one process on rocemu0 of a.
+pyverbs_suite() {
+    local suite=$testlib_root/tests/e2e/pyverbs_suite.py python=/usr/bin/python3 tests=$testlib_tmp/pyverbs module modules
     # The package belongs to Debian's own python3.
-    if ! [ -d "$from" ] || ! PYTHONPATH=/usr/lib/python3/dist-packages /usr/bin/python3 -c 'import pyverbs' 2>/dev/null; then
-        echo "rdma-core's tests or python3-pyverbs are not installed"
-        return 77
-    fi
-    mkdir -p "$to" && cp -r "$from" "$to" && find "$to" -name '*.gz' -exec gunzip -f {} + || return
-    for name in async_read async_write async_traffic async_reject_traffic async_traffic_external_qp sync_traffic; do
-        selected+=(-k "test_rdmacm.CMTestCase.test_rdmacm_$name")
+    local -x PYTHONPATH=/usr/lib/python3/dist-packages ROCEMU_PYVERBS=root ROCEMU_GID
+    modules=$("$python" "$suite" modules 2>"$testlib_tmp/why") || {
+        skip_test pyverbs "$(tail -n 1 "$testlib_tmp/why")"
+        return
+    }
+    huge_pages 16
+    "$python" "$suite" unpack "$tests" && ROCEMU_GID=$(gid_of on_a $ip_a) || return
+    for module in $modules; do
+        run_test "pyverbs/$module" 120 "$python" "$suite" run "$tests" "$module" "$testlib_tmp/pyverbs.results" -- \
+            ip netns exec "$ns_a" "$rocemu" run --socket "$sock_a" --
     done
-    (cd "$to" && PYTHONPATH=/usr/lib/python3/dist-packages on_a /usr/bin/python3 tests/run_tests.py --dev rocemu0 \
-        --gid "$(gid_of on_a $ip_a)" -v "${selected[@]}") >"$out" 2>&1
-    cat "$out"
-    [ "$(grep -c '\.\.\. ok$' "$out")" = 6 ]
+    run_test pyverbs/counted 10 "$python" "$suite" count "$testlib_tmp/pyverbs.results" 130
+}
+# huge_pages N: at least so many are there until the end, if the machine has them.
+huge_pages() {
+    local file=/proc/sys/vm/nr_hugepages had
+    had=$(cat $file) && [ "$had" -lt "$1" ] || return 0
+    echo "$1" 2>/dev/null >$file && at_exit sh -c "echo $had >$file"
 }
 
 net_up 1500 || exit 1
@@ -118,7 +126,7 @@ for op in send write read; do
 done
 run_test rping 60 rping_pair $ip_a
 run_test rping-any-address 60 rping_pair 0.0.0.0
-run_test rdma-core-rdmacm-tests 180 pyverbs_rdmacm
+pyverbs_suite
 for type in uc ud; do run_test "mtu1500/ibv_${type}_pingpong" 120 pair ibv_${type}_pingpong -g @GID@ -s 1024 -c -n 300; done
 perftests 1500 ib_send_bw "-c UC -n 500" "-c UD -n 500"
 perftests 1500 ib_send_lat "-c UC -n 300" "-c UD -n 300"
