@@ -2,13 +2,12 @@
 // Machine: see machine.h. Composition only; what the parts do is in their own folders.
 #include "machine.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
 #include "abi/messages.h"
+#include "control/log.h"
 #include "wire/mac.h"
 
 namespace rocemu::daemon {
@@ -117,7 +116,7 @@ void Machine::open_dpdk(const config::DeviceOptions& options, control::DeviceIni
     init.netdev = real.port->netdev();
     if (!init.netdev.empty()) {
         real.guard = pmd::UdpGuard::open(init.netdev, error);
-        if (!real.guard) spdlog::warn("{}: the kernel may answer RoCE packets with ICMP errors: {}", init.name, error);
+        if (!real.guard) log::warn("{}: the kernel may answer RoCE packets with ICMP errors: {}", init.name, error);
     }
     if (shard_count_ > 1) real.shared = std::make_unique<engine::SharedPort>(*real.port, *pool_, shard_count_);
 }
@@ -151,7 +150,7 @@ void Machine::start() {
         threads_.push_back(std::make_unique<pmd::LcoreThread>(cpu, "rocemu-" + std::to_string(i),
                                                               [s = shards_[i].get()] { s->run(); }));
         if (cpu != pmd::LcoreThread::kAnyCpu && !threads_.back()->pinned())
-            spdlog::warn("shard {} could not be pinned to CPU {} and floats", i, cpu);
+            log::warn("shard {} could not be pinned to CPU {} and floats", i, cpu);
     }
 }
 

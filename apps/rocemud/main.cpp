@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // rocemud: composition root. Configuration, socket, machine (ports and shards), server; then waits for a signal.
 // Exit code 0 after SIGTERM or SIGINT, 1 for everything that keeps it from starting.
-#include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <exception>
 
 #include "abi/socket_path.h"
+#include "control/log.h"
 #include "control/server.h"
 #include "logging.h"
 #include "machine.h"
@@ -49,14 +49,13 @@ void run(const Options& options, const config::Config& config) {
     Machine machine(config);
     auto devices = machine.make_devices();
     for (const auto& device : devices)
-        spdlog::info("{}: {}, {}, MTU {}", device->name(), device->port(), wire::to_string(device->mac()),
-                     device->mtu());
+        log::info("{}: {}, {}, MTU {}", device->name(), device->port(), wire::to_string(device->mac()), device->mtu());
     machine.start();
     control::Server server(config, loop, listener, machine.shards(), std::move(devices), machine.fabric());
-    spdlog::info("rocemud {} listens on {}", ROCEMU_VERSION, listener.path());
+    log::info("rocemud {} listens on {}", ROCEMU_VERSION, listener.path());
     say_ready(options.ready_fd);
     server.run();
-    spdlog::info("ending");
+    log::info("ending");
     server.shut_down(2 * kSecond);
     machine.stop();
 }

@@ -3,10 +3,10 @@
 // tools need; applications everything else.
 #include "control/dispatch.h"
 
-#include <spdlog/spdlog.h>
-
 #include <cerrno>
 #include <cstring>
+
+#include "control/log.h"
 
 namespace rocemu::control {
 namespace {
@@ -57,7 +57,7 @@ void dispatch(Control& control, const std::shared_ptr<Session>& session, const a
 #include "abi/messages.def"
 #undef MESSAGE
     }
-    spdlog::debug("{}: unknown message {}", session->name(), header.type);
+    log::debug("{}: unknown message {}", session->name(), header.type);
     call.reply.fail(EPROTO);
 }
 

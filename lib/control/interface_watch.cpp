@@ -4,7 +4,6 @@
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -15,6 +14,7 @@
 
 #include "abi/messages.h"
 #include "control/control.h"
+#include "control/log.h"
 
 namespace rocemu::control {
 
@@ -27,7 +27,7 @@ InterfaceWatch::InterfaceWatch(Control& control) : control_(control) {
     address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
     if (!socket_ || bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
         !control.loop.add(socket_.get(), EPOLLIN, [this](uint32_t) { drain(); })) {
-        spdlog::warn("changes of kernel interfaces are not followed: {}", std::strerror(errno));
+        log::warn("changes of kernel interfaces are not followed: {}", std::strerror(errno));
         socket_ = {};
         return;
     }
@@ -56,8 +56,8 @@ void InterfaceWatch::look_again() {
 }
 
 void InterfaceWatch::tell(const Device& device, const Device::Changes& changes) {
-    spdlog::info("{}: {} changed:{}{}{}", device.name(), device.netdev(), changes.gids ? " addresses" : "",
-                 changes.mtu ? " MTU" : "", changes.link ? (device.link_up() ? " link up" : " link down") : "");
+    log::info("{}: {} changed:{}{}{}", device.name(), device.netdev(), changes.gids ? " addresses" : "",
+              changes.mtu ? " MTU" : "", changes.link ? (device.link_up() ? " link up" : " link down") : "");
     control_.shards.submit_all(
         [id = device.id(), list = device.local_addresses(), mtu = device.mtu()](engine::Shard& shard, uint32_t) {
             shard.set_addresses(id, list, mtu);
@@ -65,7 +65,8 @@ void InterfaceWatch::tell(const Device& device, const Device::Changes& changes) 
         },
         [] {});
     if (changes.gids) control_.raise_port_event(device, AsyncEvent::GidChange);
-    if (changes.link) control_.raise_port_event(device, device.link_up() ? AsyncEvent::PortActive : AsyncEvent::PortErr);
+    if (changes.link)
+        control_.raise_port_event(device, device.link_up() ? AsyncEvent::PortActive : AsyncEvent::PortErr);
 }
 
 }  // namespace rocemu::control

@@ -3,7 +3,6 @@
 #include "control/server.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -13,6 +12,7 @@
 #include "abi/socket_path.h"
 #include "control/captures.h"
 #include "control/dispatch.h"
+#include "control/log.h"
 #include "control/teardown.h"
 
 namespace rocemu::control {
@@ -59,7 +59,7 @@ void Server::accept_all() {
             spare_.reset();
             UniqueFd(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
             spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-            spdlog::warn("no descriptors left: a connection was refused");
+            log::warn("no descriptors left: a connection was refused");
         }
         return;
     }
@@ -69,7 +69,7 @@ void Server::accept_one(UniqueFd fd) {
     Peer peer;
     if (!Peer::of(fd.get(), peer)) return;
     if (control_.sessions.size() >= static_cast<size_t>(control_.config.limits.max_sessions)) {
-        spdlog::warn("limits.max_sessions reached: pid {} refused", peer.pid);
+        log::warn("limits.max_sessions reached: pid {} refused", peer.pid);
         return;
     }
     const auto id = control_.session_ids.take();

@@ -3,7 +3,6 @@
 #include "control/sysfs_view.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <filesystem>
 
 #include "control/control.h"
+#include "control/log.h"
 
 namespace rocemu::control {
 
@@ -53,7 +53,7 @@ void SysfsView::write(const std::string& path, const std::string& content) {
         written_[path] = content;
     } else if (!complained_) {
         complained_ = true;
-        spdlog::warn("{}: {}: programs that look there find no devices", full, std::strerror(errno));
+        log::warn("{}: {}: programs that look there find no devices", full, std::strerror(errno));
     }
 }
 

@@ -2,12 +2,11 @@
 // Teardown: see teardown.h. The tables are emptied by the same functions that serve the programs' own destroy calls.
 #include "control/teardown.h"
 
-#include <spdlog/spdlog.h>
-
 #include <vector>
 
 #include "control/captures.h"
 #include "control/cm_service.h"
+#include "control/log.h"
 #include "control/services/cq_service.h"
 #include "control/services/mr_service.h"
 #include "control/services/qp_service.h"
@@ -46,7 +45,7 @@ void leave_shards(Control& control, const std::shared_ptr<Session>& session) {
     const auto gone = [&control, session] {
         control.sessions.erase(session->id);
         control.session_ids.give_back(session->id);
-        spdlog::debug("{}: nothing of it is left", session->name());
+        log::debug("{}: nothing of it is left", session->name());
     };
     if (!session->page) return gone();
     control.shards.submit_all([id = session->id](engine::Shard& shard, uint32_t) { return shard.remove_session(id); },
@@ -76,7 +75,7 @@ void end_session(Control& control, const std::shared_ptr<Session>& session) {
     session->close();
     control.cm->forget(*session);
     if (session->admin) control.captures->end_of(*session);
-    if (session->greeted && !session->admin) spdlog::info("{}: detached", session->name());
+    if (session->greeted && !session->admin) log::info("{}: detached", session->name());
     // The caller may be a method of the session itself.
     control.loop.defer([&control, session] {
         auto left = std::make_shared<size_t>(session->contexts.size());

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Requests of tools: texts, captures, impairments of the fabric.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +7,7 @@
 
 #include "control/captures.h"
 #include "control/documents.h"
+#include "control/log.h"
 #include "control/services/services.h"
 
 namespace rocemu::control {
@@ -77,8 +77,8 @@ void handle(Call& call, const abi::AdminImpairRequest& request) {
     impairments.corrupt_ppm = request.corrupt_ppm;
     impairments.delay = static_cast<Duration>(request.delay_ns);
     call.control.fabric->set_impairments(*device->fabric_nic(), impairments);
-    spdlog::info("{}: impairments: drop {}, duplicate {}, reorder {}, corrupt {} ppm, delay {} ns", device->name(),
-                 request.drop_ppm, request.duplicate_ppm, request.reorder_ppm, request.corrupt_ppm, request.delay_ns);
+    log::info("{}: impairments: drop {}, duplicate {}, reorder {}, corrupt {} ppm, delay {} ns", device->name(),
+              request.drop_ppm, request.duplicate_ppm, request.reorder_ppm, request.corrupt_ppm, request.delay_ns);
     call.reply.send(abi::AdminImpairReply{});
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Address handles. One is resolved when it is created, and every shard knows it before the program does: a WQE of any QP
 // may name it. Read IBTA volume 1, 11.2.2.1 and the ibv_create_ah man page.
-#include <spdlog/spdlog.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "control/log.h"
 #include "control/services/services.h"
 #include "net/address.h"
 
@@ -62,7 +62,7 @@ void handle(Call& call, const abi::CreateAhRequest& request) {
     Session& session = *call.session;
     Control& control = call.control;
     const auto refuse = [&session](const char* why, int error, Replier reply) {
-        spdlog::info("{}: create_ah: {} ({})", session.name(), why, std::strerror(error));
+        log::info("{}: create_ah: {} ({})", session.name(), why, std::strerror(error));
         reply.fail(error);
     };
     const auto pd = session.pds.find(request.pd);

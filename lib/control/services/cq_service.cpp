@@ -2,12 +2,11 @@
 // Completion queues: one single-producer ring a shard, in one block of the session's arena.
 #include "control/services/cq_service.h"
 
-#include <spdlog/spdlog.h>
-
 #include <bit>
 #include <cerrno>
 
 #include "abi/queues.h"
+#include "control/log.h"
 #include "control/services/services.h"
 
 namespace rocemu::control {
@@ -40,7 +39,7 @@ void handle(Call& call, const abi::CreateCqRequest& request) {
     const auto& limits = control.config.limits;
     if (!session.contexts.contains(request.context)) return call.reply.fail(EINVAL);
     if (request.cqe == 0 || request.cqe > limits.max_cqe) {
-        spdlog::info("{}: create_cq: {} entries, the limit is {}", session.name(), request.cqe, limits.max_cqe);
+        log::info("{}: create_cq: {} entries, the limit is {}", session.name(), request.cqe, limits.max_cqe);
         return call.reply.fail(EINVAL);
     }
     ChannelObject* channel = nullptr;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hello: version, identity, payload path, and the session's first shared region. See abi/session_page.h for its layout.
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
 #include <cerrno>
@@ -9,6 +8,7 @@
 
 #include "abi/agent_ring.h"
 #include "abi/stage.h"
+#include "control/log.h"
 #include "control/services/services.h"
 #include "payload/probe.h"
 
@@ -33,11 +33,11 @@ payload::Path choose_path(const Control& control, Session& session, const abi::H
     }
     if (wanted != "pull" && agent) {
         if (wanted != "agent")
-            spdlog::info("{}: process_vm is refused ({}), using the agent", session.name(), std::strerror(error));
+            log::info("{}: process_vm is refused ({}), using the agent", session.name(), std::strerror(error));
         return payload::Path::Agent;
     }
-    spdlog::warn("{}: its memory cannot be reached: process_vm: {}, agent: {}", session.name(), std::strerror(error),
-                 agent ? "not allowed by daemon.payload" : "not offered");
+    log::warn("{}: its memory cannot be reached: process_vm: {}, agent: {}", session.name(), std::strerror(error),
+              agent ? "not allowed by daemon.payload" : "not offered");
     return payload::Path::None;
 }
 
@@ -89,8 +89,8 @@ void handle(Call& call, const abi::HelloRequest& request) {
     Session& session = *call.session;
     Control& control = call.control;
     if (request.version_major != abi::kVersionMajor) {
-        spdlog::info("{}: version {}.{} of the border, ours is {}.{}", session.name(), request.version_major,
-                     request.version_minor, abi::kVersionMajor, abi::kVersionMinor);
+        log::info("{}: version {}.{} of the border, ours is {}.{}", session.name(), request.version_major,
+                  request.version_minor, abi::kVersionMajor, abi::kVersionMinor);
         return call.reply.fail(EPROTONOSUPPORT);
     }
     if (request.admin) return greet_tool(call);
@@ -147,9 +147,8 @@ void handle(Call& call, const abi::HelloRequest& request) {
             for (const auto& fd : session->wake_fds) fds.emplace_back(dup(fd.get()));
             replier.send(reply, std::move(fds));
         });
-    spdlog::info("{}: uid {}, attached, payload by {}{}", session.name(), session.peer.uid,
-                 session.capture ? "capture and " : "",
-                 session.path == payload::Path::ProcessVm ? "process_vm" : "agent");
+    log::info("{}: uid {}, attached, payload by {}{}", session.name(), session.peer.uid,
+              session.capture ? "capture and " : "", session.path == payload::Path::ProcessVm ? "process_vm" : "agent");
 }
 
 }  // namespace rocemu::control

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attaching datagram QPs to multicast groups. Read IBTA volume 1, 11.3.1 and the ibv_attach_mcast man page.
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "control/device_attributes.h"
+#include "control/log.h"
 #include "control/services/services.h"
 
 namespace rocemu::control {
@@ -33,7 +33,7 @@ void handle(Call& call, const abi::AttachMcastRequest& request) {
     if (qp.groups.size() >= kMaxGroupsPerQp) return call.reply.fail(ENOMEM);
     Device& device = *control.devices[qp.device];
     if (const int error = device.memberships().join(group, device.ifindex())) {
-        spdlog::info("{}: attach_mcast {}: {}", call.session->name(), wire::to_string(group), std::strerror(error));
+        log::info("{}: attach_mcast {}: {}", call.session->name(), wire::to_string(group), std::strerror(error));
         return call.reply.fail(error);
     }
     qp.groups.push_back(group);

@@ -4,11 +4,10 @@
 // and in none any more when deregistration is answered.
 #include "control/services/mr_service.h"
 
-#include <spdlog/spdlog.h>
-
 #include <atomic>
 #include <cerrno>
 
+#include "control/log.h"
 #include "control/services/services.h"
 
 namespace rocemu::control {
@@ -46,7 +45,7 @@ void handle(Call& call, const abi::RegMrRequest& request) {
     region.va = request.va;
     region.space = session.id;
     if (const char* fault = fault_of(region)) {
-        spdlog::info("{}: reg_mr({:#x}, {}): {}", session.name(), request.va, request.length, fault);
+        log::info("{}: reg_mr({:#x}, {}): {}", session.name(), request.va, request.length, fault);
         return call.reply.fail(EINVAL);
     }
     if (session.mrs.size() >= static_cast<size_t>(control.config.limits.max_mr)) return call.reply.fail(ENOMEM);
@@ -103,7 +102,7 @@ void handle(Call& call, const abi::ReregMrRequest& request) {
         region.iova = region.access & access_flags::kZeroBased ? 0 : request.va;
     }
     if (const char* fault = fault_of(region)) {
-        spdlog::info("{}: rereg_mr {:#x}: {}", session.name(), request.key, fault);
+        log::info("{}: rereg_mr {:#x}: {}", session.name(), request.key, fault);
         return call.reply.fail(EINVAL);
     }
     ++session.pds.at(region.pd).users;

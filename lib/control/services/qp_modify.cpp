@@ -2,13 +2,13 @@
 // modify_qp and query_qp. Transitions, masks and ranges are the core's to judge (lib/transport); here is what needs the
 // device: port, P_Key index, path MTU, and the way from an address handle to the headers on the wire.
 // Read the ibv_modify_qp man page. An invalid attribute modifies nothing.
-#include <spdlog/spdlog.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
 
+#include "control/log.h"
 #include "control/qp_attr_record.h"
 #include "control/services/services.h"
 #include "net/address.h"
@@ -27,7 +27,7 @@ struct Modification {
 };
 
 void refuse(const Modification& m, const char* why, int error, Replier& reply) {
-    spdlog::info("{}: modify_qp {:#x}: {} ({})", m.session->name(), m.qpn, why, std::strerror(error));
+    log::info("{}: modify_qp {:#x}: {} ({})", m.session->name(), m.qpn, why, std::strerror(error));
     reply.fail(error);
 }
 

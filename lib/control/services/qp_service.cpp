@@ -3,13 +3,12 @@
 // returned are at least what was asked for.
 #include "control/services/qp_service.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 
 #include "abi/queues.h"
+#include "control/log.h"
 #include "control/services/services.h"
 
 namespace rocemu::control {
@@ -123,7 +122,7 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     const uint32_t context = pd->second.context;
     if (send_cq->second.context != context || recv_cq->second.context != context) return call.reply.fail(EINVAL);
     if (!type_supported(request.type)) {
-        spdlog::info("{}: create_qp: type {} is not supported yet", session.name(), request.type);
+        log::info("{}: create_qp: type {} is not supported yet", session.name(), request.type);
         return call.reply.fail(EOPNOTSUPP);
     }
     if (request.create_flags & ~kBlockSelfMulticast) return call.reply.fail(EOPNOTSUPP);
@@ -135,7 +134,7 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     }
     QueueSizes sizes;
     if (const char* fault = size_queues(control.config.limits, request, srq != nullptr, sizes)) {
-        spdlog::info("{}: create_qp: {} is above the limit of the device", session.name(), fault);
+        log::info("{}: create_qp: {} is above the limit of the device", session.name(), fault);
         return call.reply.fail(EINVAL);
     }
     if (session.qps.size() >= static_cast<size_t>(control.config.limits.max_qp)) return call.reply.fail(ENOMEM);
