@@ -28,6 +28,14 @@ perftests() { # MTU, program, option lists
     done
 }
 
+# Runs of a fixed length, side by side.
+perftests_timed() { # MTU, seconds, programs
+    local mtu=$1 length=$2 program
+    shift 2
+    for program; do run_beside "mtu$mtu/$program-D$length" 240 pair "$program" -F -x @GID@ -D "$length"; done
+    wait_beside
+}
+
 # dump NS FILE: tcpdump of what arrives at this end (what a packet socket sends past the queue is shown to no other
 # socket of that end). Sets dump_pid.
 # shellcheck disable=SC2317
@@ -121,9 +129,10 @@ run_here daemons-start daemons_up || finish_tests
 run_test devices 30 on_a ibv_devinfo -v -d rocemu0
 pingpongs 1500 "" "-e" "-m 256" "-m 512" "-m 1024" "-s 1" "-s 1048576" "-n 10000" "-c"
 for op in send write read; do
-    perftests 1500 ib_${op}_bw "" "-a $big" "-q 8" "-b" "-D 5" "-s 8388608 $big" "-e" "-I 64 -s 64"
-    perftests 1500 ib_${op}_lat "-a $big" "-s 8" "-D 5"
+    perftests 1500 ib_${op}_bw "" "-a $big" "-q 8" "-b" "-s 8388608 $big" "-e" "-I 64 -s 64"
+    perftests 1500 ib_${op}_lat "-a $big" "-s 8"
 done
+perftests_timed 1500 5 ib_{send,write,read}_{bw,lat}
 run_test rping 60 rping_pair $ip_a
 run_test rping-any-address 60 rping_pair 0.0.0.0
 pyverbs_suite

@@ -114,6 +114,24 @@ run_test() {
     testlib_judge "$name" "$limit" with_limit "$limit" "$@"
 }
 
+# run_beside NAME LIMIT COMMAND ARG...: run_test in the background, for tests that mostly wait; at most 10 at once.
+# wait_beside: until all of them have ended.
+testlib_beside=()
+run_beside() {
+    (
+        trap - EXIT
+        testlib_slot=${#testlib_beside[@]}
+        testlib_tmp=$testlib_tmp/beside.$testlib_slot
+        mkdir -p "$testlib_tmp"
+        run_test "$@"
+    ) &
+    testlib_beside+=($!)
+}
+wait_beside() {
+    wait "${testlib_beside[@]}"
+    testlib_beside=()
+}
+
 # run_here NAME COMMAND ARG...: in this shell and without a limit, for what needs to wait for this shell's children.
 run_here() {
     local name=$testlib_prefix$1
@@ -195,9 +213,9 @@ wait_until() {
     done
 }
 
-# free_port: sets `port` to a TCP port that nothing listens on now.
+# free_port: sets `port` to a TCP port that nothing listens on now; tests that run side by side have ports of their own.
 free_port() {
-    port=$((20000 + RANDOM % 12000))
+    if [ -n "${testlib_slot:-}" ]; then port=$((20000 + testlib_slot * 1000 + RANDOM % 1000)); else port=$((20000 + RANDOM % 12000)); fi
     while listens "$port" "$@"; do port=$((port + 1)); done
 }
 
