@@ -2,6 +2,7 @@
 // Parts of control without a server: number allocators, the arena, pcapng blocks, rtnetlink, the event loop.
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <map>
@@ -58,6 +59,10 @@ TEST_CASE("keys: the variant changes when an index comes back") {
     }
 }
 
+static bool all_are(const QueueBlock& b, uint8_t mark) {
+    return std::all_of(b.address, b.address + b.bytes, [&](std::byte x) { return x == std::byte{mark}; });
+}
+
 TEST_CASE("arena: blocks never overlap, come back zero, holes join") {
     QueueArena arena(8u << 20);
     std::mt19937 random(1);
@@ -70,14 +75,13 @@ TEST_CASE("arena: blocks never overlap, come back zero, holes join") {
             const uint64_t bytes = 1 + random() % 30000;
             REQUIRE(arena.allocate(bytes, b, fd, region_bytes) == 0);
             REQUIRE(b.offset % QueueArena::kAlign == 0);
-            for (uint64_t k = 0; k < b.bytes; ++k) REQUIRE(b.address[k] == std::byte{0});
+            REQUIRE(all_are(b, 0));
             const auto mark = static_cast<uint8_t>(1 + random() % 255);
             std::memset(b.address, mark, b.bytes);
             live.emplace_back(b, mark);
         } else if (!live.empty()) {
             const size_t at = random() % live.size();
-            for (uint64_t k = 0; k < live[at].first.bytes; ++k)
-                REQUIRE(live[at].first.address[k] == std::byte{live[at].second});
+            REQUIRE(all_are(live[at].first, live[at].second));
             arena.free(live[at].first);
             live.erase(live.begin() + static_cast<long>(at));
         }

@@ -3,6 +3,7 @@
 // mailbox and notifier between two threads, ARP answers.
 #include <poll.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -18,7 +19,7 @@ using namespace rocemu;
 using namespace rocemu::test;
 
 TEST_CASE("timing wheel: never early, at most one slot late, never lost", "[engine]") {
-    for (uint32_t seed = 1; seed <= 20; ++seed) {
+    for (uint32_t seed = 1; seed <= 8; ++seed) {
         std::mt19937_64 rng(seed);
         Instant now{static_cast<int64_t>(rng() % 1'000'000'000'000)};
         TimingWheel wheel(now);
@@ -51,8 +52,8 @@ TEST_CASE("timing wheel: never early, at most one slot late, never lost", "[engi
                 REQUIRE(m.when <= now);
                 m.expected = false;
             });
-            for (auto& m : nodes)
-                if (m.expected) REQUIRE(m.when.ns > now.ns - 2 * 4096);
+            REQUIRE(std::none_of(nodes.begin(), nodes.end(),
+                                 [&](const Node& m) { return m.expected && m.when.ns <= now.ns - 2 * 4096; }));
         }
     }
 }
