@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rocemu-test: user asan limit=400
-# Unmodified programs over UC and UD through the embedded fabric, and every transport over every kind of address.
+# rocemu-test: asan limit=400 (user: programs.sh)
+# [case33] Unmodified programs over UC and UD through the embedded fabric, and every transport over every kind of address.
 . "$(dirname "$0")/lib.sh"
 fabric_up || exit 1
 

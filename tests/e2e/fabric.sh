@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rocemu-test: user asan limit=600
+# rocemu-test: asan limit=600 (user: programs.sh)
 # Unmodified programs of Debian's packages over RC through the embedded fabric of one daemon.
 . "$(dirname "$0")/lib.sh"
 fabric_up || exit 1

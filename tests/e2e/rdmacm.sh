@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rocemu-test: user asan limit=600
+# rocemu-test: asan limit=600 (user: programs.sh)
 # librdmacm and its programs, unmodified, over the embedded fabric: rocemu0 (10.203.0.1, 2001:db8:203::1) and rocemu1
 # (.2, ::2).
 # Each program's own exit code counts, and what it prints where it says more. Programs of packages that are not
 # installed are skipped.
+# [case35] [case36] [case38]
 . "$(dirname "$0")/lib.sh"
 cat >"$testlib_tmp/config.toml" <<'END'
 [[device]]
@@ -88,12 +89,18 @@ killed_clients() {
 }
 qps_are() { [ "$(status_value 'sum(x.get("qps", 0) for x in s["sessions"])')" = "$1" ]; }
 
-# The receiver says when it has joined, and ends by itself when it has had its messages.
+# Receivers say when they have joined, and end by themselves when they have had their messages.
 multicast() {
+    local other
     attached stdbuf -oL mckey -m 239.1.1.1 -b $ip0 >"$out/server.out" 2>&1 </dev/null &
     server=$!
-    wait_until 20 grep -q joined "$out/server.out" || { cat "$out/server.out"; end_process "$server"; return 1; }
-    client mckey -m 239.1.1.1 -b $ip1 -s && wait "$server"
+    attached stdbuf -oL mckey -m 239.1.1.1 -b $ip0 >"$out/other.out" 2>&1 </dev/null &
+    other=$!
+    wait_until 20 grep -q joined "$out/server.out" && wait_until 20 grep -q joined "$out/other.out" || {
+        cat "$out/server.out" "$out/other.out"
+        return 1
+    }
+    client mckey -m 239.1.1.1 -b $ip1 -s && wait "$server" && wait "$other"
 }
 rping_pair() { both rping -s -a "$1" "${@:3}" --- rping -c -a "$2" "${@:3}"; }
 copy() {
@@ -174,7 +181,7 @@ fi_pair() {
 optional ibstat ibstat 20 sees_ports
 optional fio fio 60 fio_pair 18515
 optional qperf qperf 90 qperf_pair
-optional fi_pingpong-msg fi_pingpong 60 fi_pair msg
+for type in msg rdm dgram; do optional fi_pingpong-$type fi_pingpong 60 fi_pair $type; done
 
 nothing_left() { [ "$(status_value 'sum(x.get("qps", 0) + x.get("cm_ids", 0) for x in s["sessions"])')" = 0 ]; }
 run_test nothing-left 30 wait_until 20 nothing_left

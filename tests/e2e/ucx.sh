@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rocemu-test: user limit=300
-# UCX, unmodified, over the embedded fabric: its tag, stream, put, get and atomic operations over RC and over UD.
+# rocemu-test: (programs.sh)
+# [case38] UCX, unmodified, over the embedded fabric: its tag, stream, put, get and atomic operations over RC and over UD.
 . "$(dirname "$0")/lib.sh"
 if ! command -v ucx_perftest >/dev/null; then
     skip_test "${testlib_prefix}ucx" "ucx_perftest is not installed"
