@@ -10,9 +10,37 @@
 
 namespace rocemu::engine {
 
+using stats::Counter;
+using wire::DropReason;
+
 namespace {
 void free_ring(FramePool& pool, FixedRing<Frame>& ring) {
     for (; !ring.empty(); ring.pop()) pool.free({&ring.front(), 1});
+}
+
+Counter counter_of(DropReason reason) {
+    switch (reason) {
+        case DropReason::PkeyMismatch:
+            return Counter::rx_no_pkey_match;
+        case DropReason::IcrcMismatch:
+            return Counter::rx_icrc_encapsulated;
+        case DropReason::NotOurMac:
+        case DropReason::NoHandler:
+            return Counter::rx_other;
+        case DropReason::UnknownQp:
+        case DropReason::QpTransport:
+            return Counter::rx_unknown_qp;
+        case DropReason::QueueFull:
+            return Counter::responder_backlog_drops;
+        case DropReason::QpState:
+            return Counter::rx_dropped_in_state;
+        case DropReason::QpNetwork:
+        case DropReason::QpSource:
+        case DropReason::NotOurGid:
+            return Counter::rx_wrong_peer;
+        default:
+            return Counter::rx_malformed;
+    }
 }
 }  // namespace
 
@@ -51,7 +79,7 @@ bool Device::flush(Instant now) {
         for (size_t i = 0; i < taken; ++i) tx.pop();
         any |= taken != 0;
         if (taken < n) {  // the port is full: the rest stays, never spin
-            counters.add(stats::Counter::tx_port_full);
+            counters.add(Counter::tx_port_full);
             break;
         }
     }
@@ -66,6 +94,11 @@ size_t Device::receive(Instant now, std::span<Frame> frames) {
 
 void Device::seen(const Frame& frame, wire::DropReason reason) {
     if (tap != nullptr) tap->record(TapDirection::Rx, {frame.data, frame.length}, static_cast<uint16_t>(reason));
+}
+
+void Device::drop(const Frame& frame, DropReason reason) {
+    counters.add(counter_of(reason));
+    seen(frame, reason);
 }
 
 const LocalAddress* Device::find(const wire::Gid& gid) const {

@@ -34,6 +34,8 @@ struct Device {
 
     // Shows a received frame to the tap; None: it went on.
     void seen(const Frame& frame, wire::DropReason reason);
+    // It goes no further: counted, and shown to the tap.
+    void drop(const Frame& frame, wire::DropReason reason);
     [[nodiscard]] const LocalAddress* find(const wire::Gid& gid) const;
 
     DeviceSetup setup;

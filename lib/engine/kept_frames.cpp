@@ -2,9 +2,8 @@
 // See kept_frames.h.
 #include "engine/kept_frames.h"
 
+#include "engine/delivery.h"
 #include "engine/qp_record.h"
-#include "engine/receive_offer.h"
-#include "wire/parse.h"
 
 namespace rocemu::engine {
 
@@ -32,13 +31,8 @@ uint32_t KeptFrames::replay(QpRecord& record, std::span<Frame, kPerReplay> out, 
         Frame frame;
         if (!frames_.take(record.kept, key_of(next->psn, next->response), frame)) continue;
         --record.session->frames_kept;
-        // It passed all checks when it came.
-        const bool good = wire::parse_frame({frame.data, frame.length}, view_).ok();
-        if (good) {
-            const ReceiveOffer offer(record, *view_.op, completions_);
-            record.qp.handle_packet(view_, now);
-        }
-        if (good && !view_.payload.empty())
+        (void)deliver_again(record, frame, view_, completions_, now);
+        if (!view_.payload.empty())
             out[count++] = frame;
         else
             record.device->cache.free({&frame, 1});

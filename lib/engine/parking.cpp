@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See parking.h. A parked frame was parsed and checked when it came; it is parsed again when its turn comes, which is
-// cheaper than keeping what was found. HeldFrame::last_tag holds the time of arrival here.
+// See parking.h. HeldFrame::last_tag holds the time of arrival here.
 #include "engine/parking.h"
 
+#include <algorithm>
 #include <array>
-#include <optional>
 
+#include "engine/delivery.h"
 #include "engine/qp_record.h"
-#include "engine/receive_offer.h"
-#include "wire/parse.h"
 
 namespace rocemu::engine {
 
@@ -20,17 +18,15 @@ Instant arrival_of(const HeldFrame& f) {
 }
 }  // namespace
 
-bool Parking::wants(const QpRecord& record, const wire::OpcodeInfo& op) {
-    return record.unacked() && (record.parked.head != nullptr || record.qp.must_wait(op));
+bool Parking::room_for(const QpRecord& record) const {
+    return record.unacked() && frames_.room() != 0 && record.parked_count < kPerQp;
 }
 
-bool Parking::park(QpRecord& record, Frame& frame, Instant now) {
-    if (frames_.room() == 0 || record.parked_count >= kPerQp) return false;
+void Parking::park(QpRecord& record, Frame& frame, Instant now) {
     frames_.append(record.parked, frame);
     record.parked.tail->last_tag = static_cast<uint64_t>(now.ns);
     ++record.parked_count;
     frame.data = nullptr;
-    return true;
 }
 
 bool Parking::deliver(QpRecord& record, Instant now) {
@@ -42,21 +38,19 @@ bool Parking::deliver(QpRecord& record, Instant now) {
         uint32_t count = 0, payloads = 0;
         while (count < kBurst && record.parked.head != nullptr) {
             const HeldFrame& oldest = *record.parked.head;
-            wire::PacketView view;
-            const Frame& f = oldest.frame;
-            const bool readable = wire::parse_frame({f.data, f.length}, view).ok();
-            std::optional<ReceiveOffer> offer;
-            if (readable) offer.emplace(record, *view.op, completions_);
             const bool late = now - arrival_of(oldest) >= kPatience;
-            if (readable && !late && (record.qp.must_wait(*view.op) || !placement_.admits(record))) break;
+            const bool admitted = placement_.admits(record);
+            if (!admitted && !late) break;
+            wire::PacketView view;
+            if (admitted && deliver_again(record, oldest.frame, view, completions_, now, {.may_wait = !late}) ==
+                                Delivered::MustWait)
+                break;
             frames[count] = frames_.pop(record.parked);
             --record.parked_count;
-            if (!readable || !placement_.admits(record)) {
-                record.device->counters.add(stats::Counter::responder_backlog_drops);
-            } else {
-                record.qp.handle_packet(view, now);
-                if (!view.payload.empty()) with_payload[payloads++] = &frames[count];
-            }
+            if (!admitted)
+                record.device->drop(frames[count], wire::DropReason::QueueFull);
+            else if (!view.payload.empty())
+                with_payload[payloads++] = &frames[count];
             ++count;
         }
         if (count == 0) break;
@@ -69,8 +63,10 @@ bool Parking::deliver(QpRecord& record, Instant now) {
     return any;
 }
 
-Instant Parking::deadline(const QpRecord& record) {
-    return record.parked.head == nullptr ? kNever : arrival_of(*record.parked.head) + kPatience;
+Instant Parking::deadline(const QpRecord& record, Instant now) {
+    if (record.parked.head == nullptr) return kNever;
+    const Instant end = arrival_of(*record.parked.head) + kPatience;
+    return record.srq == nullptr ? end : std::min(end, now + kSrqLook);
 }
 
 void Parking::forget(QpRecord& record) {

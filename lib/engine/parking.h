@@ -8,7 +8,6 @@
 #include "base/time.h"
 #include "engine/held_frames.h"
 #include "engine/placement.h"
-#include "wire/opcode.h"
 
 namespace rocemu::engine {
 
@@ -20,17 +19,19 @@ class Parking {
     static constexpr uint32_t kFrames = 8192;
     static constexpr uint32_t kPerQp = kFrames * 3 / 4;  // one process cannot take all places
     static constexpr Duration kPatience = 250 * kMillisecond;
+    // Who posts to a shared queue rings for no QP: looked at so often while packets wait for it.
+    static constexpr Duration kSrqLook = 100 * kMicrosecond;
 
     Parking(Placement& placement, Completions& completions) : placement_(placement), completions_(completions) {}
 
-    // Must this packet wait, for itself or because of those that wait already?
-    [[nodiscard]] static bool wants(const QpRecord& record, const wire::OpcodeInfo& op);
-    // False: there is no place. Else the frame is taken and gets data = nullptr.
-    bool park(QpRecord& record, Frame& frame, Instant now);
+    // Packets of this QP may wait, and there is a place for one.
+    [[nodiscard]] bool room_for(const QpRecord& record) const;
+    // The frame passes to us and gets data = nullptr. Precondition: room_for().
+    void park(QpRecord& record, Frame& frame, Instant now);
     // Hands to the core what can be taken now, and what has waited too long. True if anything was.
     bool deliver(QpRecord& record, Instant now);
     // When deliver must be called at the latest.
-    [[nodiscard]] static Instant deadline(const QpRecord& record);
+    [[nodiscard]] static Instant deadline(const QpRecord& record, Instant now);
     // The QP goes away or starts anew.
     void forget(QpRecord& record);
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/delivery.h"
 #include "engine/gsi.h"
 #include "engine/neighbour_rx.h"
 #include "engine/qp_record.h"
-#include "engine/receive_offer.h"
 #include "net/multicast.h"
 #include "wire/icrc.h"
 
@@ -18,31 +18,6 @@ using stats::Counter;
 using wire::DropReason;
 
 namespace {
-
-Counter counter_of(DropReason reason) {
-    switch (reason) {
-        case DropReason::PkeyMismatch:
-            return Counter::rx_no_pkey_match;
-        case DropReason::IcrcMismatch:
-            return Counter::rx_icrc_encapsulated;
-        case DropReason::NotOurMac:
-        case DropReason::NoHandler:
-            return Counter::rx_other;
-        case DropReason::UnknownQp:
-        case DropReason::QpTransport:
-            return Counter::rx_unknown_qp;
-        case DropReason::QueueFull:
-            return Counter::responder_backlog_drops;
-        case DropReason::QpState:
-            return Counter::rx_dropped_in_state;
-        case DropReason::QpNetwork:
-        case DropReason::QpSource:
-        case DropReason::NotOurGid:
-            return Counter::rx_wrong_peer;
-        default:
-            return Counter::rx_malformed;
-    }
-}
 
 bool transport_fits(QpType type, const wire::OpcodeInfo& op) {
     switch (op.transport) {
@@ -66,11 +41,6 @@ void prefetch(const Frame& frame) {
 }
 
 }  // namespace
-
-void Receiver::drop(Device& device, const Frame& frame, DropReason reason) {
-    device.counters.add(counter_of(reason));
-    device.seen(frame, reason);
-}
 
 QpRecord* Receiver::find_qp(const Device& device, const wire::PacketView& packet, DropReason& reason) const {
     QpRecord* record = qps_.find(packet.bth.dest_qp);
@@ -133,22 +103,22 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
         if (!taken) return device.counters.add(Counter::rx_other);
         return device.seen(frame, DropReason::None);
     }
-    if (!parsed.ok()) return drop(device, frame, parsed.reason);
+    if (!parsed.ok()) return device.drop(frame, parsed.reason);
     const bool group = view_.dst_gid.is_multicast();
     if (view_.dst_mac != (group ? net::multicast_mac(view_.dst_gid) : device.mac))
-        return drop(device, frame, DropReason::NotOurMac);
+        return device.drop(frame, DropReason::NotOurMac);
     // IBTA 9.6.1.1 and A17.3.3: nothing of a packet counts before its ICRC is right.
     if (!wire::icrc_matches(view_)) {
-        if (icrc_check_) return drop(device, frame, DropReason::IcrcMismatch);
+        if (icrc_check_) return device.drop(frame, DropReason::IcrcMismatch);
         device.counters.add(Counter::rx_icrc_encapsulated);
     }
     if (group) return handle_group(device, frame, now);
     if (view_.bth.dest_qp == kGsiQpn) return handle_mad(device, frame);
     DropReason reason = DropReason::None;
     QpRecord* record = find_qp(device, view_, reason);
-    if (record == nullptr) return drop(device, frame, reason);
+    if (record == nullptr) return device.drop(frame, reason);
     const bool payload = !view_.payload.empty();
-    if (payload && !placement_.admits(*record)) return drop(device, frame, DropReason::QueueFull);
+    if (payload && !placement_.admits(*record)) return device.drop(frame, DropReason::QueueFull);
     device.counters.add(Counter::rx_packets);
     device.counters.add(Counter::rx_bytes, frame.length);
     device.seen(frame, DropReason::None);
@@ -156,18 +126,22 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
         touch(*record, i, false);
         return record->qp.handle_cnp(now);
     }
-    // A broken receive queue reads as an empty one; the scheduler ends the QP at its next turn.
-    bool kept;
-    {
-        const ReceiveOffer offer(*record, *view_.op, completions_);
-        if (Parking::wants(*record, *view_.op) && parking_.park(*record, frame, now))
-            return scheduler_.activate(*record);
-        kept = record->qp.handle_packet(view_, now, placement_.kept().room_for(*record));
-    }
-    if (kept) placement_.kept().keep(*record, view_, frame);
-    touch(*record, i, payload && !kept);
+    const Delivered delivered = hand_in(*record, view_, frame, now);
+    if (delivered == Delivered::MustWait) return scheduler_.activate(*record);
+    touch(*record, i, payload && delivered == Delivered::Done);
     // What follows in this burst must not meet a gap that is closed.
     if (record->kept.head != nullptr && record->qp.kept_ready()) place(*record, now);
+}
+
+// A broken receive queue reads as an empty one; the scheduler ends the QP at its next turn.
+Delivered Receiver::hand_in(QpRecord& record, const wire::PacketView& packet, Frame& frame, Instant now) {
+    const bool may_wait = parking_.room_for(record);
+    Delivered how = Delivered::MustWait;  // behind those that wait already
+    if (!may_wait || record.parked.head == nullptr)
+        how = deliver(record, packet, completions_, now, {placement_.kept().room_for(record), may_wait});
+    if (how == Delivered::Kept) placement_.kept().keep(record, packet, frame);
+    if (how == Delivered::MustWait) parking_.park(record, frame, now);
+    return how;
 }
 
 void Receiver::place(QpRecord& record, Instant now) {
@@ -184,7 +158,7 @@ void Receiver::handle_mad(Device& device, const Frame& frame) {
         device.counters.add(Counter::mad_overflow_drops);
         return device.seen(frame, reason);
     }
-    if (reason != DropReason::None) return drop(device, frame, reason);
+    if (reason != DropReason::None) return device.drop(frame, reason);
     device.counters.add(Counter::rx_mads);
     device.counters.add(Counter::rx_packets);
     device.counters.add(Counter::rx_bytes, frame.length);
@@ -195,28 +169,29 @@ void Receiver::handle_mad(Device& device, const Frame& frame) {
 void Receiver::handle_group(Device& device, const Frame& frame, Instant now) {
     const auto members = device.groups.members(view_.dst_gid);
     if (members.empty() || view_.bth.dest_qp != kMulticastQpn || view_.op->transport != wire::Transport::Ud)
-        return drop(device, frame, DropReason::NotOurGid);
+        return device.drop(frame, DropReason::NotOurGid);
     device.counters.add(Counter::rx_packets);
     device.counters.add(Counter::rx_bytes, frame.length);
     device.seen(frame, DropReason::None);
     for (QpRecord* member : members) {
         const bool own = view_.src_mac == device.mac && view_.deth().src_qp == member->setup.config.qpn;
-        if ((own && member->setup.blocks_own_groups) || member->quiesced) continue;
+        if (own && member->setup.blocks_own_groups) continue;
+        if (member->quiesced) {
+            device.drop(frame, DropReason::QpState);
+            continue;
+        }
         if (!placement_.admits(*member) || !device.cache.reserve(1)) {
-            device.counters.add(Counter::responder_backlog_drops);
+            device.drop(frame, DropReason::QueueFull);
             continue;
         }
         Frame copy = device.cache.take();
         std::memcpy(copy.data, frame.data, frame.length);
         copy.length = frame.length;
         wire::PacketView view;
-        if (wire::parse_frame({copy.data, copy.length}, view).ok()) {
-            const ReceiveOffer offer(*member, *view.op, completions_);
-            if (!Parking::wants(*member, *view.op) || !parking_.park(*member, copy, now)) {
-                member->qp.handle_packet(view, now);
-                std::array<Frame*, 1> frames{&copy};
-                placement_.run(*member, frames, now);
-            }
+        (void)wire::parse_frame({copy.data, copy.length}, view);  // as the frame it is a copy of
+        if (hand_in(*member, view, copy, now) == Delivered::Done) {
+            std::array<Frame*, 1> frames{&copy};
+            placement_.run(*member, frames, now);
         }
         if (copy.data != nullptr) device.cache.give_back(copy);
         scheduler_.activate(*member);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "engine/delivery.h"
 #include "engine/device.h"
 #include "engine/parking.h"
 #include "engine/placement.h"
@@ -37,9 +38,10 @@ class Receiver {
     void handle(Device& device, uint32_t i, Instant now);
     void handle_mad(Device& device, const Frame& frame);
     void handle_group(Device& device, const Frame& frame, Instant now);
-    void drop(Device& device, const Frame& frame, wire::DropReason reason);
     // Who it is for, or nullptr and the reason.
     QpRecord* find_qp(const Device& device, const wire::PacketView& packet, wire::DropReason& reason) const;
+    // Into the core, or to where it waits: then the frame is taken (data = nullptr).
+    Delivered hand_in(QpRecord& record, const wire::PacketView& packet, Frame& frame, Instant now);
     // Places what came for the QP so far, and what waited for it.
     void place(QpRecord& record, Instant now);
     void touch(QpRecord& record, uint32_t frame, bool payload);

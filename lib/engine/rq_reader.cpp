@@ -45,7 +45,7 @@ bool top_up_receives(QpRecord& record) {
 }
 
 bool top_up_if_low(QpRecord& record) {
-    return record.qp.recv_room() * 2 < record.setup.config.recv_window_wqes || top_up_receives(record);
+    return record.qp.recv_free() * 2 >= record.setup.config.recv_window_wqes || top_up_receives(record);
 }
 
 }  // namespace rocemu::engine

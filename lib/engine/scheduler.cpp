@@ -129,8 +129,10 @@ bool Scheduler::serve(QpRecord& record, Instant now) {
             more = true;  // the device is backed up: stay in the list
         }
     }
-    any |= completions_.collect(record, now);
-    // Completions make room for WQEs that wait in the queue.
+    const bool completed = completions_.collect(record, now);
+    any |= completed;
+    // Completions make room for WQEs that wait in the queues, and so for packets that wait for a receive.
+    more |= completed && record.parked.head != nullptr;
     if (any && !record.broken && takes_sends(record.qp.state()) && record.sq.available() != 0 &&
         record.qp.send_room() != 0 && record.capture.due == kNever)
         more = true;
@@ -141,7 +143,7 @@ bool Scheduler::serve(QpRecord& record, Instant now) {
 }
 
 void Scheduler::arm(QpRecord& record, Instant now) {
-    Instant when = std::min({record.qp.next_deadline(), record.capture.due, Parking::deadline(record)});
+    Instant when = std::min({record.qp.next_deadline(), record.capture.due, Parking::deadline(record, now)});
     if (record.qp.state() == QpState::Err && !record.broken) when = std::min(when, now + kErrorLook);
     if (when == kNever) return wheel_.cancel(record.timer);
     if (when <= now) {

@@ -21,14 +21,15 @@ void SrqRecord::check_limit(Completions& completions) {
 
 bool lend_receive(QpRecord& record, Completions& completions) {
     SrqRecord& srq = *record.srq;
-    if (srq.broken || record.qp.recv_room() == 0) return false;
+    if (srq.broken) return false;
     const uint32_t waiting = srq.reader.available();
     if (waiting == QueueReader::kBroken) {
         srq.broken = true;
         completions.raise(srq, AsyncEvent::SrqErr);
         return false;
     }
-    if (waiting == 0) return false;
+    record.qp.set_receives_waiting(waiting);
+    if (waiting == 0 || record.qp.recv_room() == 0) return false;
     post_receive(record.qp, srq.reader, srq.setup.max_sge);
     return true;
 }

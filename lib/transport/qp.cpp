@@ -118,6 +118,10 @@ void Qp::post_recv(const RecvWqe& wqe, std::span<const Sge> sges) {
     impl_->receive_queue.post(wqe, sges);
 }
 
+uint32_t Qp::recv_free() const {
+    return impl_->receive_queue.free();
+}
+
 void Qp::set_receives_waiting(uint32_t count) {
     impl_->receive_queue.waiting = count;
 }

@@ -80,7 +80,9 @@ class Qp {
     void post_send(const SendWqe& wqe, std::span<const Sge> sges, Instant now);
     [[nodiscard]] uint32_t recv_room() const;
     void post_recv(const RecvWqe& wqe, std::span<const Sge> sges);
-    // How many receive WQEs wait behind those posted here: the peer is promised them too.
+    [[nodiscard]] uint32_t recv_free() const;  // posted here and not taken by a message
+    // How many receive WQEs wait behind those posted here: the peer is promised them too, and a packet for which there
+    // is no room for one is dropped instead of refused.
     void set_receives_waiting(uint32_t count);
     // With an SRQ: one WQE is posted before a packet that may need one, and taken back behind it. True if it was not
     // used.

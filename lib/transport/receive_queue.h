@@ -48,11 +48,12 @@ class ReceiveQueue {
     // The next WQE goes to a message. Precondition: has_free().
     uint64_t take() { return next++; }
 
-    // Takes the WQEs back that no message has taken (an SRQ's: another QP may need them). True if there were any.
+    // Takes the newest WQE back, unless a message has taken it (an SRQ's: another QP may need it). True if it did. What
+    // a dropped message has left stays: it is out of the SRQ for good, and serves the next message of this QP.
     bool reclaim() {
-        const bool any = has_free();
-        ring.truncate(next);
-        return any;
+        if (!has_free()) return false;
+        ring.truncate(ring.tail() - 1);
+        return true;
     }
 
     // The oldest WQE has completed. In ERR it may never have been taken.

@@ -151,6 +151,10 @@ bool Responder::check_resources(Request& r) {
 }
 
 bool Responder::take_receive(Request& r) {
+    if (!rq_.has_free() && rq_.waiting != 0) {  // as above: those before it wait for the program's memory
+        ctx_.count(Counter::responder_backlog_drops);
+        return false;
+    }
     if (!rq_.has_free()) {
         ctx_.count(Counter::out_of_buffer);
         gap_ = Gap::Rnr;

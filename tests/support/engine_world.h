@@ -1,185 +1,65 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// EngineWorld: a shard with NICs on the embedded switch, driven in virtual time, and applications that post WQEs by
-// hand into plain memory laid out as lib/abi says. No EAL, no control, no provider.
+// EngineWorld: a shard with NICs on the embedded switch, driven in virtual time, and applications (app_queues.h). No
+// EAL, no control, no provider.
 #pragma once
 
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <unordered_map>
 #include <vector>
 
-#include "abi/stage.h"
 #include "engine/shard.h"
 #include "fabric/switch.h"
+#include "net/multicast.h"
+#include "support/app_queues.h"
 #include "support/heap_pool.h"
 
 namespace rocemu::test {
 
-// Zeroed memory, aligned to a page, of any ABI type.
-struct Zeroed {
-    explicit Zeroed(size_t bytes) : p(static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096))) {
-        std::memset(p, 0, (bytes + 4095) / 4096 * 4096);
-    }
-    ~Zeroed() { std::free(p); }
-    Zeroed(const Zeroed&) = delete;
-    Zeroed& operator=(const Zeroed&) = delete;
-    template <typename T>
-    T* as(size_t offset = 0) {
-        return reinterpret_cast<T*>(p + offset);
-    }
-    std::byte* p;
-};
-
-struct AppCq {
-    AppCq(uint32_t n) : entries(n), memory(sizeof(abi::QueueHeader) + size_t{n} * sizeof(abi::Cqe)) {}
-    abi::QueueHeader& header() { return *memory.as<abi::QueueHeader>(); }
-    // The provider's side of abi/queues.h.
-    bool poll(abi::Cqe& out) {
-        auto* slots = memory.as<abi::Cqe>(sizeof(abi::QueueHeader));
-        abi::Cqe& e = slots[consumer & (entries - 1)];
-        if (e.phase.load(std::memory_order_acquire) != ((consumer / entries + 1) & 1)) return false;
-        std::memcpy(static_cast<void*>(&out), &e, sizeof out);
-        header().consumer.store(++consumer, std::memory_order_release);
-        return true;
-    }
-    uint32_t entries;
-    uint32_t consumer = 0;
-    Zeroed memory;
-};
-
-struct AppSession {
-    AppSession() : page(sizeof(abi::SessionPage)), doorbells(sizeof(abi::DoorbellBlock)) {}
-    ~AppSession() { close(wake_fd); }
-    AppSession(const AppSession&) = delete;
-    AppSession& operator=(const AppSession&) = delete;
-    void ring(uint32_t slot) {
-        auto& d = *doorbells.as<abi::DoorbellBlock>();
-        const uint32_t word = slot / 64, summary = word / 64;
-        if (d.words[word].fetch_or(uint64_t{1} << (slot % 64)) != 0) return;
-        if (d.summary[summary].fetch_or(uint64_t{1} << (word % 64)) != 0) return;
-        d.top.fetch_or(uint64_t{1} << summary);
-    }
-    // What the agent thread does, one pass over the ring.
-    void serve_agent() {
-        auto& r = *agent->as<abi::AgentRing>();
-        for (uint32_t n = r.done.load(); n != r.submitted.load(std::memory_order_acquire); ++n) {
-            abi::AgentJob& job = r.jobs[n % abi::kAgentJobs];
-            auto* va = reinterpret_cast<std::byte*>(job.va);
-            job.result = static_cast<uint32_t>(abi::AgentResult::Ok);
-            if (job.va < 4096) {
-                job.result = static_cast<uint32_t>(abi::AgentResult::Fault);
-            } else if (job.op == static_cast<uint32_t>(abi::AgentOp::Read)) {
-                std::memcpy(r.stage + job.stage_offset, va, job.length);
-            } else if (job.op == static_cast<uint32_t>(abi::AgentOp::Write)) {
-                std::memcpy(va, r.stage + job.stage_offset, job.length);
-            } else {
-                uint64_t v;
-                std::memcpy(&v, va, 8);
-                job.original = v;
-                if (job.op == static_cast<uint32_t>(abi::AgentOp::FetchAdd))
-                    v += job.compare_add;
-                else if (v == job.compare_add)
-                    v = job.swap;
-                std::memcpy(va, &v, 8);
-            }
-            r.done.store(n + 1, std::memory_order_release);
-        }
-    }
-    engine::SessionId id = 0;
-    Zeroed page, doorbells;
-    std::unique_ptr<Zeroed> agent, stage;
-    int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-};
-
-struct AppQp {
-    AppQp(AppSession& s, AppCq& scq, AppCq& rcq, uint32_t number, const transport::QpCaps& c)
-        : session(s),
-          send_cq(scq),
-          recv_cq(rcq),
-          qpn(number),
-          caps(c),
-          sq_stride(abi::sq_stride(c.max_send_sge, c.max_inline_data)),
-          rq_stride(abi::rq_stride(c.max_recv_sge)),
-          sq(sizeof(abi::QueueHeader) + size_t{c.max_send_wr} * sq_stride),
-          rq(sizeof(abi::QueueHeader) + size_t{c.max_recv_wr} * rq_stride) {}
-
-    abi::QueueHeader& sq_header() { return *sq.as<abi::QueueHeader>(); }
-    abi::QueueHeader& rq_header() { return *rq.as<abi::QueueHeader>(); }
-    std::byte* sq_slot(uint32_t i) {
-        return sq.p + sizeof(abi::QueueHeader) + size_t{i & (caps.max_send_wr - 1)} * sq_stride;
-    }
-    std::byte* rq_slot(uint32_t i) {
-        return rq.p + sizeof(abi::QueueHeader) + size_t{i & (caps.max_recv_wr - 1)} * rq_stride;
-    }
-
-    void post_send(abi::SqWqe wqe, std::vector<abi::WqeSge> sges = {}, std::vector<std::byte> inline_data = {}) {
-        std::byte* slot = sq_slot(sq_producer);
-        wqe.num_sge = static_cast<uint8_t>(sges.size());
-        if (!inline_data.empty()) {
-            wqe.payload_kind = static_cast<uint8_t>(abi::PayloadKind::Inline);
-            wqe.length = static_cast<uint32_t>(inline_data.size());
-            std::memcpy(slot + sizeof wqe, inline_data.data(), inline_data.size());
-        }
-        std::memcpy(slot, &wqe, sizeof wqe);
-        if (!sges.empty()) std::memcpy(slot + sizeof wqe, sges.data(), sges.size() * sizeof(abi::WqeSge));
-        sq_header().producer.store(++sq_producer, std::memory_order_release);
-        session.ring(slot_number);
-    }
-    void post_recv(uint64_t wr_id, std::vector<abi::WqeSge> sges) {
-        const abi::RqWqe wqe{wr_id, static_cast<uint32_t>(sges.size()), 0};
-        std::byte* slot = rq_slot(rq_producer);
-        std::memcpy(slot, &wqe, sizeof wqe);
-        if (!sges.empty()) std::memcpy(slot + sizeof wqe, sges.data(), sges.size() * sizeof(abi::WqeSge));
-        rq_header().producer.store(++rq_producer, std::memory_order_release);
-    }
-
-    AppSession& session;
-    AppCq& send_cq;
-    AppCq& recv_cq;
-    uint32_t qpn;
-    uint32_t slot_number = 0;
-    uint32_t device = 0;
-    transport::QpCaps caps;
-    uint32_t sq_stride, rq_stride;
-    Zeroed sq, rq;
-    uint32_t sq_producer = 0, rq_producer = 0;
-};
-
-inline abi::SqWqe make_wqe(WrOpcode opcode, uint64_t wr_id = 0, uint8_t flags = send_flags::kSignaled) {
-    abi::SqWqe w{};
-    w.wr_id = wr_id;
-    w.opcode = static_cast<uint8_t>(opcode);
-    w.flags = flags;
-    return w;
-}
-
 class EngineWorld {
   public:
-    explicit EngineWorld(uint32_t nics = 2, engine::ShardConfig config = {}) : shard(config) { add_nics(0, nics); }
+    // `shards`: how many the NICs have; the others are made with the third constructor.
+    explicit EngineWorld(uint32_t nics = 2, engine::ShardConfig config = {}, uint32_t shards = 1)
+        : nic_shards(shards), shard(config) {
+        add_nics(0, nics);
+    }
     // A second shard, with one more NIC, on the switch and the pool of `other`; both may be driven by one thread.
     explicit EngineWorld(EngineWorld& other, uint32_t first_nic, engine::ShardConfig config = {})
         : shared_pool(other.shared_pool), shared_fabric(other.shared_fabric), shard(config) {
         add_nics(first_nic, 1);
     }
+    // Shard `config.index` of the NICs of `other`.
+    EngineWorld(EngineWorld& other, engine::ShardConfig config)
+        : nic_shards(other.nic_shards),
+          index(config.index),
+          shared_pool(other.shared_pool),
+          shared_fabric(other.shared_fabric),
+          shard(config) {
+        for (uint32_t nic = 0; nic < other.nics; ++nic) add_device(nic);
+    }
 
     void add_nics(uint32_t first, uint32_t count) {
         for (uint32_t i = first; i < first + count; ++i) {
             const std::array<uint8_t, 6> mac{2, 0, 0, 0, 0, static_cast<uint8_t>(i + 1)};
-            const uint32_t nic = fabric.add_nic(mac, 4200, pool);
-            engine::DeviceSetup d;
-            d.id = i;
-            d.name = "nic" + std::to_string(i);
-            d.port = wrap_port ? &wrap_port(fabric.port(nic, 0)) : &fabric.port(nic, 0);
-            d.pool = &pool;
-            shard.add_device(d);
-            const engine::LocalAddress address{gid_of(i), true};
-            shard.set_addresses(i, {&address, 1}, 4200);
+            if (fabric.add_nic(mac, 4200, pool) != i) throw std::logic_error("NICs are numbered in order");
+            add_device(i);
         }
+        nics = first + count;
+    }
+    void add_device(uint32_t i) {
+        engine::DeviceSetup d;
+        d.id = i;
+        d.name = "nic" + std::to_string(i);
+        auto& port = fabric.port(i, index);
+        d.port = wrap_port ? &wrap_port(port) : &port;
+        d.pool = &pool;
+        shard.add_device(d);
+        const engine::LocalAddress address{gid_of(i), true};
+        shard.set_addresses(i, {&address, 1}, 4200);
     }
 
     static wire::Gid gid_of(uint32_t device) { return wire::Gid::from_ipv4(0x0a000001 + device); }
@@ -221,11 +101,12 @@ class EngineWorld {
     }
     AppQp& add_qp(AppSession& s, AppCq& scq, AppCq& rcq, uint32_t device,
                   transport::QpCaps caps = {256, 256, 4, 4, 128}, engine::SrqId srq = 0) {
-        auto& q = qps.emplace_back(s, scq, rcq, static_cast<uint32_t>(0x100 + qps.size()), caps);
+        auto& q = qps.emplace_back(s, scq, rcq, static_cast<uint32_t>(0x100 + qps.size() * nic_shards + index), caps);
         q.slot_number = static_cast<uint32_t>(qps.size() * 67);
         q.device = device;
         engine::QpSetup setup;
         setup.config.qpn = q.qpn;
+        setup.config.type = q.type = qp_type;
         setup.config.caps = caps;
         setup.config.pd = s.id;
         setup.config.reorder_packets = reorder_packets;
@@ -238,6 +119,7 @@ class EngineWorld {
         setup.sq = {&q.sq_header(), q.sq.p + sizeof(abi::QueueHeader), caps.max_send_wr, q.sq_stride};
         setup.srq = srq;
         setup.config.has_srq = srq != 0;
+        setup.blocks_own_groups = blocks_own_groups;
         if (srq == 0) setup.rq = {&q.rq_header(), q.rq.p + sizeof(abi::QueueHeader), caps.max_recv_wr, q.rq_stride};
         setup.cookie = 0xA0 + qps.size();
         shard.create_qp(setup);
@@ -255,6 +137,7 @@ class EngineWorld {
         a.access_flags = access_flags::kLocalWrite | access_flags::kRemoteWrite | access_flags::kRemoteRead |
                          access_flags::kRemoteAtomic;
         a.port_num = 1;
+        const bool rc = q.type == QpType::Rc;
         if (const int e = modify(q, a, kState | kPkeyIndex | kPort | kAccessFlags)) return e;
         a = {};
         a.state = QpState::Rtr;
@@ -262,16 +145,14 @@ class EngineWorld {
         a.dest_qpn = peer.qpn;
         a.rq_psn = psn;
         a.max_dest_rd_atomic = 16;
-        a.min_rnr_timer = 12;
+        a.min_rnr_timer = min_rnr_timer;
         a.ah.is_global = 1;
         a.ah.port_num = 1;
-        wire::AddressVector route;
-        route.src_mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(q.device + 1)};
-        route.dst_mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(peer.device + 1)};
-        route.src_gid = gid_of(q.device);
-        route.dst_gid = gid_of(peer.device);
-        if (const int e =
-                modify(q, a, kState | kAv | kPathMtu | kDestQpn | kRqPsn | kMaxDestRdAtomic | kMinRnrTimer, &route))
+        const wire::AddressVector path = route(q.device, peer.device);
+        if (const int e = modify(q, a,
+                                 kState | kAv | kPathMtu | kDestQpn | kRqPsn |
+                                     (rc ? kMaxDestRdAtomic | kMinRnrTimer : 0),
+                                 &path))
             return e;
         a = {};
         a.state = QpState::Rts;
@@ -280,7 +161,55 @@ class EngineWorld {
         a.rnr_retry = 7;
         a.sq_psn = psn;
         a.max_rd_atomic = 16;
-        return modify(q, a, kState | kTimeout | kRetryCnt | kRnrRetry | kSqPsn | kMaxQpRdAtomic);
+        return modify(q, a, kState | kSqPsn | (rc ? kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic : 0));
+    }
+    // A datagram QP up to RTS.
+    int activate(AppQp& q, uint32_t qkey = kUdQkey) {
+        using namespace qp_attr_mask;
+        transport::QpAttr a;
+        a.port_num = 1;
+        a.qkey = qkey;
+        for (const auto& [state, mask] :
+             {std::pair{QpState::Init, kPkeyIndex | kPort | kQkey}, {QpState::Rtr, 0u}, {QpState::Rts, kSqPsn}}) {
+            a.state = state;
+            if (const int e = modify(q, a, kState | mask)) return e;
+        }
+        return 0;
+    }
+    // Headers from a NIC to another one, or to a group.
+    static wire::AddressVector route(uint32_t from, uint32_t to) {
+        wire::AddressVector r;
+        r.src_mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(from + 1)};
+        r.dst_mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(to + 1)};
+        r.src_gid = gid_of(from);
+        r.dst_gid = gid_of(to);
+        return r;
+    }
+    static wire::AddressVector route(uint32_t from, const wire::Gid& group) {
+        wire::AddressVector r = route(from, 0);
+        r.dst_mac = net::multicast_mac(group);
+        r.dst_gid = group;
+        return r;
+    }
+    // An address handle of the session; what it is called in WQEs.
+    uint32_t add_ah(AppSession& s, const wire::AddressVector& to, uint32_t device) {
+        engine::AddressRecord record;
+        record.headers = wire::HeaderTemplate(to);
+        record.pd = s.id;
+        record.device = device;
+        shard.create_ah(s.id, ++next_ah, record);
+        return next_ah;
+    }
+    AppSrq& add_srq(AppSession& s, uint32_t entries, uint32_t max_sge = 4) {
+        auto& srq = srqs.emplace_back(entries, max_sge);
+        engine::SrqSetup setup;
+        setup.id = srq.id = static_cast<engine::SrqId>(srqs.size());
+        setup.session = s.id;
+        setup.queue = srq.view();
+        setup.max_sge = max_sge;
+        setup.cookie = srq.cookie = 0x5100 + srq.id;
+        shard.create_srq(setup);
+        return srq;
     }
     int connect(AppQp& a, AppQp& b, uint8_t mtu = 3, uint8_t timeout = 10) {
         const int e = connect_one(a, b, mtu, timeout, 0xFFFFF0);
@@ -320,23 +249,26 @@ class EngineWorld {
 
     Instant now{kSecond};
     bool agents_run = true;
-    uint32_t reorder_packets = 0;                           // of QPs made from now on
+    // Of QPs made from now on.
+    QpType qp_type = QpType::Rc;
+    uint32_t reorder_packets = 0;
+    bool blocks_own_groups = false;
+    uint8_t min_rnr_timer = 12;  // 0.64 ms; of those that are connected from now on
     std::function<engine::Port&(engine::Port&)> wrap_port;  // of NICs made from now on; outlives the world
-    uint32_t next_key = 0x1200;
+    static constexpr uint32_t kUdQkey = 0x11111111;
+    uint32_t next_key = 0x1200, next_ah = 0;
+    uint32_t nics = 0, nic_shards = 1, index = 0;
     // Memory that the shard looks at lives longer than the shard.
     std::deque<AppSession> sessions;
     std::deque<AppCq> cqs;
+    std::deque<AppSrq> srqs;
     std::deque<AppQp> qps;
     std::unordered_map<const AppCq*, engine::CqId> cq_ids;
     std::shared_ptr<HeapPool> shared_pool = std::make_shared<HeapPool>();
     HeapPool& pool = *shared_pool;
-    std::shared_ptr<fabric::Switch> shared_fabric = std::make_shared<fabric::Switch>();
+    std::shared_ptr<fabric::Switch> shared_fabric = std::make_shared<fabric::Switch>(nic_shards);
     fabric::Switch& fabric = *shared_fabric;
     engine::Shard shard;
 };
-
-inline abi::WqeSge sge(const void* p, uint32_t length, uint32_t key) {
-    return {reinterpret_cast<uintptr_t>(p), length, key};
-}
 
 }  // namespace rocemu::test

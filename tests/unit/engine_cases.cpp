@@ -148,6 +148,41 @@ TEST_CASE("two requesters into one responder under loss: both go on, and nobody 
     }
 }
 
+TEST_CASE("a slow consumer with the shortest RNR timer is a bounded storm, and its neighbour goes on",
+          "[engine][case16][9.7.5.2.8]") {
+    World world(2);
+    world.w.min_rnr_timer = 1;  // 10 us
+    auto& slow = world.pairs[0];
+    auto& other = world.pairs[1];
+    for (AppQp* q : {slow.a, slow.b}) {
+        transport::QpAttr reset;
+        reset.state = QpState::Reset;
+        REQUIRE(world.w.modify(*q, reset, qp_attr_mask::kState) == 0);
+    }
+    REQUIRE(world.w.connect(*slow.a, *slow.b) == 0);
+    for (uint64_t i = 0; i < 8; ++i) slow.a->post_send(make_wqe(WrOpcode::Send, i), {sge(slow.src.data(), 64, slow.key_src)});
+    uint64_t done = 0;
+    const Instant start = world.w.now;
+    for (uint64_t turn = 0; turn < 5000; ++turn) {  // 10 ms
+        if (turn % 20 == 0 && turn / 20 < 100) world.post(other, WrOpcode::RdmaWrite, 20'000, turn / 20);
+        world.w.turns(1);
+        for (abi::Cqe e; other.a->send_cq.poll(e); ++done) CHECK(static_cast<WcStatus>(e.status) == WcStatus::Success);
+    }
+    CHECK(done == 100);
+    const uint64_t waits = static_cast<uint64_t>(world.w.now - start) / (10 * kMicrosecond);
+    const uint64_t refused = world.w.counter(1, Counter::out_of_buffer);
+    CHECK(refused > 10);
+    CHECK(refused <= waits + 1);  // one message and one answer for each wait
+    CHECK(world.w.counter(0, Counter::rnr_nak_retry_err) <= refused);
+    abi::Cqe e;
+    CHECK_FALSE(slow.a->send_cq.poll(e));
+    for (uint64_t i = 0; i < 8; ++i) slow.b->post_recv(i, {sge(slow.dst.data(), 64, slow.key_dst)});
+    for (uint64_t i = 0; i < 8; ++i) {
+        REQUIRE(world.w.wait_cqe(slow.a->send_cq, e));
+        CHECK(static_cast<WcStatus>(e.status) == WcStatus::Success);
+    }
+}
+
 TEST_CASE("destroy_qp ends while frames are stuck behind a paused port", "[engine][case21]") {
     const auto path = GENERATE(payload::Path::ProcessVm, payload::Path::Agent);
     HeapPool* pool = nullptr;

@@ -4,9 +4,11 @@
 #include <random>
 
 #include "support/engine_world.h"
+#include "support/wire_frames.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
+using stats::Counter;
 
 namespace {
 
@@ -205,4 +207,57 @@ TEST_CASE("an agent that never answers holds up its own process only", "[engine]
     CHECK(e.status != 0);
     x.honest();
     for (AppQp* q : qps) REQUIRE(x.w.run_until([&] { return x.w.shard.destroy_qp(q->qpn); }, 100000, kMillisecond));
+}
+
+TEST_CASE("a frame with any bit wrong is dropped and counted, or is the same packet; nothing else is answered",
+          "[engine][case2][case3][9.6]") {
+    World x;
+    const auto key = x.w.add_mr(x.sb, x.dst.data(), x.dst.size());
+    x.b.post_recv(1, {sge(x.dst.data(), 64, key)});
+    wire::Bth bth;
+    bth.opcode = static_cast<uint8_t>(wire::Opcode::RcSendOnly);
+    bth.psn = 0xFFFFF0;
+    bth.dest_qp = x.b.qpn;
+    bth.ack_req = true;
+    const std::vector<std::byte> payload(6, std::byte{7});
+    const Frame good = make_frame(EngineWorld::route(0, 1), bth, {}, payload);
+    const auto handed_in = [&](const Frame& f) {
+        REQUIRE(x.w.shard.send_raw(0, f));
+        x.w.turns(4);
+    };
+    const auto dropped = [&] {
+        uint64_t n = 0;
+        for (const auto c : {Counter::rx_malformed, Counter::rx_icrc_encapsulated, Counter::rx_no_pkey_match,
+                             Counter::rx_unknown_qp, Counter::rx_wrong_peer, Counter::rx_other})
+            n += x.w.counter(1, c);
+        return n;
+    };
+    handed_in(good);
+    abi::Cqe e;
+    REQUIRE(x.cq_b.poll(e));
+    size_t same = 0;
+    for (size_t bit = 14 * 8; bit < good.size() * 8; ++bit) {
+        Frame f = good;
+        f[bit / 8] ^= std::byte{1} << bit % 8;
+        const uint64_t answers = x.w.counter(1, Counter::tx_packets), drops = dropped();
+        handed_in(f);
+        const bool answered = x.w.counter(1, Counter::tx_packets) != answers;
+        CAPTURE(bit / 8, bit % 8);
+        CHECK(answered == (dropped() == drops));  // a duplicate is acknowledged again
+        same += answered;
+    }
+    // The UDP checksum, which is not used; FECN, BECN and the six bits behind them.
+    CHECK(same == 16 + 8);
+    for (size_t length = 0; length < good.size(); ++length) {
+        const uint64_t answers = x.w.counter(1, Counter::tx_packets);
+        handed_in({good.begin(), good.begin() + static_cast<ptrdiff_t>(length)});
+        CHECK(x.w.counter(1, Counter::tx_packets) == answers);
+    }
+    CHECK_FALSE(x.cq_b.poll(e));
+    x.w.turns(20000);
+    x.b.post_recv(2, {sge(x.dst.data(), 64, key)});
+    bth.psn = 0xFFFFF1;
+    handed_in(make_frame(EngineWorld::route(0, 1), bth, {}, payload));
+    REQUIRE(x.cq_b.poll(e));
+    CHECK(e.wr_id == 2);
 }

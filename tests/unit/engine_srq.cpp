@@ -12,38 +12,12 @@ namespace {
 
 constexpr uint32_t kSges = 4, kEntries = 8;
 
-struct AppSrq {
-    AppSrq(uint32_t n) : entries(n), memory(sizeof(abi::QueueHeader) + size_t{n} * abi::rq_stride(kSges)) {}
-    abi::QueueHeader& header() { return *memory.as<abi::QueueHeader>(); }
-    engine::QueueView view() {
-        return {&header(), memory.p + sizeof(abi::QueueHeader), entries, abi::rq_stride(kSges)};
-    }
-    void post(uint64_t wr_id, const abi::WqeSge& s) {
-        const abi::RqWqe wqe{wr_id, 1, 0};
-        std::byte* slot = view().slots + size_t{producer & (entries - 1)} * abi::rq_stride(kSges);
-        std::memcpy(slot, &wqe, sizeof wqe);
-        std::memcpy(slot + sizeof wqe, &s, sizeof s);
-        header().producer.store(++producer, std::memory_order_release);
-    }
-    uint32_t consumed() { return header().consumer.load(); }
-    uint32_t entries;
-    uint32_t producer = 0;
-    Zeroed memory;
-};
-
 // Two senders on NIC 0, two receivers on NIC 1 that share a queue.
 struct World {
-    World() : sa(w.add_session()), sb(w.add_session()), cq_a(w.add_cq(sa)), cq_b(w.add_cq(sb)), srq(kEntries) {
-        engine::SrqSetup setup;
-        setup.id = 9;
-        setup.session = sb.id;
-        setup.queue = srq.view();
-        setup.max_sge = kSges;
-        setup.cookie = 0x5109;
-        w.shard.create_srq(setup);
+    World() : sa(w.add_session()), sb(w.add_session()), cq_a(w.add_cq(sa)), cq_b(w.add_cq(sb)), srq(w.add_srq(sb, kEntries, kSges)) {
         for (int i = 0; i < 2; ++i) {
             senders[i] = &w.add_qp(sa, cq_a, cq_a, 0);
-            receivers[i] = &w.add_qp(sb, cq_b, cq_b, 1, {16, 16, 4, kSges, 128}, 9);
+            receivers[i] = &w.add_qp(sb, cq_b, cq_b, 1, {16, 16, 4, kSges, 128}, srq.id);
             REQUIRE(w.connect(*senders[i], *receivers[i], 3, 14) == 0);
         }
         key_src = w.add_mr(sa, src.data(), src.size());
@@ -62,7 +36,7 @@ struct World {
         std::array<engine::ShardEvent, 16> found;
         const size_t n = w.shard.poll_events(found);
         for (size_t i = 0; i < n; ++i)
-            if (found[i].kind == engine::ShardEventKind::Async && found[i].cookie == 0x5109)
+            if (found[i].kind == engine::ShardEventKind::Async && found[i].cookie == srq.cookie)
                 list.push_back(found[i].async);
         return list;
     }
@@ -70,7 +44,7 @@ struct World {
     EngineWorld w;
     AppSession &sa, &sb;
     AppCq &cq_a, &cq_b;
-    AppSrq srq;
+    AppSrq& srq;
     AppQp* senders[2];
     AppQp* receivers[2];
     std::vector<uint8_t> src = std::vector<uint8_t>(8192, 7), dst = std::vector<uint8_t>(8192);
@@ -113,7 +87,7 @@ TEST_CASE("a QP holds no receive that it does not need", "[engine][10.2.9]") {
 TEST_CASE("the limit event comes once, when fewer wait than the limit", "[engine][case25][10.2.9.1]") {
     World t;
     for (uint64_t i = 1; i <= 4; ++i) t.post(i);
-    t.w.shard.set_srq_limit(9, 3);
+    t.w.shard.set_srq_limit(t.srq.id, 3);
     CHECK(t.events().empty());
     t.send(0, 16);
     t.received();
@@ -121,11 +95,11 @@ TEST_CASE("the limit event comes once, when fewer wait than the limit", "[engine
     t.send(0, 16);
     t.received();
     CHECK(t.events() == std::vector{AsyncEvent::SrqLimitReached});
-    CHECK(t.w.shard.srq_limit(9) == 0);
+    CHECK(t.w.shard.srq_limit(t.srq.id) == 0);
     t.send(0, 16);
     t.received();
     CHECK(t.events().empty());
-    t.w.shard.set_srq_limit(9, 2);  // one waits
+    t.w.shard.set_srq_limit(t.srq.id, 2);  // one waits
     CHECK(t.events() == std::vector{AsyncEvent::SrqLimitReached});
 }
 
@@ -134,9 +108,9 @@ TEST_CASE("a new size keeps what waits, in order", "[engine][10.2.9]") {
     for (uint64_t i = 1; i <= 8; ++i) t.post(i);
     t.send(0, 16);
     CHECK(t.received().wr_id == 1);
-    AppSrq small(4), large(32);
-    CHECK(t.w.shard.resize_srq(9, small.view()) == EINVAL);
-    REQUIRE(t.w.shard.resize_srq(9, large.view()) == 0);
+    AppSrq small(4, kSges), large(32, kSges);
+    CHECK(t.w.shard.resize_srq(t.srq.id, small.view()) == EINVAL);
+    REQUIRE(t.w.shard.resize_srq(t.srq.id, large.view()) == 0);
     CHECK(large.header().producer.load() == 8);
     CHECK(large.consumed() == 1);
     large.producer = 8;

@@ -149,7 +149,8 @@ TEST_CASE("the low bits of the traffic class are the NIC's", "[case34]") {
     CHECK(p.traffic_class == 0xfc);
 }
 
-TEST_CASE("RoCE v1: the ICRC ignores traffic class, flow label, hop limit and the reserved byte of the BTH") {
+TEST_CASE("RoCE v1: the ICRC ignores traffic class, flow label, hop limit and the reserved byte of the BTH",
+          "[case2]") {
     const test::Frame payload(8, std::byte{1});
     auto frame = test::make_frame(address(NetworkType::RoceV1), Bth{.opcode = 0x04, .dest_qp = 5}, {}, payload);
     PacketView p;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See delivery.h.
+#include "engine/delivery.h"
+
+#include "engine/qp_record.h"
+#include "engine/rq_reader.h"
+#include "engine/srq.h"
+#include "wire/parse.h"
+
+namespace rocemu::engine {
+
+namespace {
+
+class ReceiveOffer {
+  public:
+    ReceiveOffer(QpRecord& record, const wire::OpcodeInfo& op, Completions& completions)
+        : record_(record), completions_(completions) {
+        if (record.srq != nullptr)
+            lent_ = op.takes_receive() && lend_receive(record, completions);
+        else if (op.consumes_receive())
+            top_up_if_low(record);
+    }
+    ~ReceiveOffer() {
+        if (lent_) settle_receive(record_, completions_);
+    }
+    ReceiveOffer(const ReceiveOffer&) = delete;
+    ReceiveOffer& operator=(const ReceiveOffer&) = delete;
+
+  private:
+    QpRecord& record_;
+    Completions& completions_;
+    bool lent_ = false;
+};
+
+}  // namespace
+
+Delivered deliver(QpRecord& record, const wire::PacketView& packet, Completions& completions, Instant now,
+                  DeliveryRules rules) {
+    const ReceiveOffer offer(record, *packet.op, completions);
+    if (rules.may_wait && record.qp.must_wait(*packet.op)) return Delivered::MustWait;
+    return record.qp.handle_packet(packet, now, rules.may_keep) ? Delivered::Kept : Delivered::Done;
+}
+
+Delivered deliver_again(QpRecord& record, const Frame& frame, wire::PacketView& view, Completions& completions,
+                        Instant now, DeliveryRules rules) {
+    if (wire::parse_frame({frame.data, frame.length}, view).ok())
+        return deliver(record, view, completions, now, rules);
+    view.payload = {};
+    return Delivered::Done;
+}
+
+}  // namespace rocemu::engine
