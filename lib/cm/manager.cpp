@@ -20,12 +20,15 @@ Status CmManager::add_owner(OwnerId owner, const OwnerLimits& limits) {
 void CmManager::remove_owner(Instant now, OwnerId id) {
     Owner* owner = owners_.find(id);
     if (owner == nullptr) return;
-    table_.for_each([&](Connection& c) {
-        if (c.owner() == id && !c.is_orphan()) destroy(now, c);
-    });
-    bindings_.for_each([&](Binding& b) {
-        if (b.owner == id) bindings_.unbind(b);
-    });
+    // Most owners have nothing left, and the tables are large.
+    if (owner->connections != 0)
+        table_.for_each([&](Connection& c) {
+            if (c.owner() == id && !c.is_orphan()) destroy(now, c);
+        });
+    if (owner->bindings != 0)
+        bindings_.for_each([&](Binding& b) {
+            if (b.owner == id) bindings_.unbind(b);
+        });
     owners_.remove(*owner);
 }
 

@@ -3,28 +3,15 @@
 // stranger, with ids that exist or not; commands with any parameters by two owners; time that jumps. Whatever comes,
 // nothing is read out of bounds, the capacities hold, events go to their owner, and in the end nothing is left.
 // Built with -Dfuzz=true and clang. Seeds: none needed; the ids of live connections are put into MADs on demand.
-#include <cstdlib>
-#include <vector>
-
 #include "cm/manager.h"
+#include "tests/fuzz/input.h"
 
 using namespace rocemu;
 using namespace rocemu::cm;
+using rocemu::fuzz::check;
+using rocemu::fuzz::Input;
 
 namespace {
-
-struct Input {
-    const uint8_t* data;
-    size_t size;
-
-    uint8_t byte() { return size == 0 ? 0 : (--size, *data++); }
-    uint32_t word() { return uint32_t{byte()} << 24 | uint32_t{byte()} << 16 | uint32_t{byte()} << 8 | byte(); }
-    std::vector<std::byte> bytes() {
-        std::vector<std::byte> v(byte());
-        for (auto& b : v) b = std::byte{byte()};
-        return v;
-    }
-};
 
 constexpr uint32_t kCapacity = 8;
 
@@ -61,9 +48,6 @@ class Fuzz {
     }
 
   private:
-    static void check(bool ok) {
-        if (!ok) std::abort();
-    }
     void drain() {
         for (TxMad tx; cm_.poll_transmit(tx);) {
             check(tx.remote_qpn == 1 && tx.qkey == kGsiQkey);
@@ -78,6 +62,7 @@ class Fuzz {
         }
     }
     CmId id() { return ids_[in_.byte() % 4]; }
+    std::vector<std::byte> content() { return in_.bytes(in_.byte()); }
 
     void mad() {
         static constexpr Attribute kKinds[] = {Attribute::Req,     Attribute::Rep,  Attribute::Rtu,  Attribute::Rej,
@@ -92,8 +77,8 @@ class Fuzz {
         header.transaction_id = in_.byte();
         if (in_.byte() % 16 == 0) header.class_version = in_.byte();
         header.write(rx.mad);
-        const auto content = in_.bytes();
-        std::copy_n(content.begin(), std::min(content.size(), kMadSize - MadHeader::kSize), body_of(rx.mad));
+        const auto bytes = content();
+        std::copy_n(bytes.begin(), std::min(bytes.size(), kMadSize - MadHeader::kSize), body_of(rx.mad));
         const uint8_t how = in_.byte();
         const auto kind = static_cast<Attribute>(header.attribute_id);
         if (how % 4 != 0) repair(rx.mad, kind);
@@ -133,26 +118,26 @@ class Fuzz {
                 p.local_qpn = 5;
                 p.retry_count = in_.byte() % 9;
                 p.packet_lifetime = in_.byte() % 33;
-                const auto data = in_.bytes();
+                const auto data = content();
                 p.private_data = data;
                 if (const auto c = cm_.connect(now_, owner, p); c.ok()) ids_[next_++ % 4] = c.value;
                 return;
             }
             case 1: {
-                const auto data = in_.bytes();
+                const auto data = content();
                 (void)cm_.accept(now_, owner, id(), {.local_qpn = 5, .private_data = data});
                 return;
             }
             case 2:
-                (void)cm_.confirm(owner, id(), in_.bytes());
+                (void)cm_.confirm(owner, id(), content());
                 return;
             case 3: {
-                const auto data = in_.bytes();
+                const auto data = content();
                 (void)cm_.reject(now_, owner, id(), {.info = data});
                 return;
             }
             case 4:
-                (void)cm_.disconnect(now_, owner, id(), in_.bytes());
+                (void)cm_.disconnect(now_, owner, id(), content());
                 return;
             case 5:
                 (void)cm_.destroy(now_, owner, id());

@@ -4,59 +4,21 @@
 // of bounds, each WQE of a queue that is not nonsense completes once, and an honest neighbour on the same shard still
 // works.
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 
-#include "support/engine_world.h"
+#include "tests/fuzz/honest_pair.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
+using rocemu::fuzz::check;
+using rocemu::fuzz::Input;
 
 namespace {
 
-void check(bool ok) {
-    if (!ok) std::abort();
-}
-
-struct Input {
-    const uint8_t* data;
-    size_t size;
-    uint8_t byte() { return size == 0 ? 0 : (--size, *data++); }
-    void fill(void* to, size_t n) {
-        n = std::min(n, size);
-        std::memcpy(to, data, n);
-        data += n;
-        size -= n;
-    }
-};
-
-struct World {
-    World()
-        : honest(w.add_session()),
-          hostile(w.add_session()),
-          honest_cq(w.add_cq(honest)),
-          a(w.add_qp(honest, honest_cq, honest_cq, 0)),
-          b(w.add_qp(honest, honest_cq, honest_cq, 1)) {
-        check(w.connect(a, b) == 0);
-        honest_key = w.add_mr(honest, memory.data(), memory.size());
-        hostile_key = w.add_mr(hostile, scratch.data(), scratch.size());
-    }
-    void neighbour_works() {
-        std::fill_n(memory.begin(), 3000, ++pattern);
-        b.post_recv(1, {sge(&memory[4096], 3000, honest_key)});
-        a.post_send(make_wqe(WrOpcode::Send), {sge(memory.data(), 3000, honest_key)});
-        abi::Cqe e;
-        for (int i = 0; i < 2; ++i)
-            check(w.wait_cqe(honest_cq, e) && static_cast<WcStatus>(e.status) == WcStatus::Success);
-        check(std::equal(memory.begin(), memory.begin() + 3000, memory.begin() + 4096));
-    }
-    std::vector<uint8_t> memory = std::vector<uint8_t>(8192), scratch = std::vector<uint8_t>(8192);
-    uint8_t pattern = 0;
-    EngineWorld w;
-    AppSession &honest, &hostile;
-    AppCq& honest_cq;
-    AppQp &a, &b;
-    uint32_t honest_key, hostile_key;
+struct World : fuzz::HonestPair {
+    test::AppSession& hostile = w.add_session();
+    std::vector<uint8_t> scratch = std::vector<uint8_t>(8192);
+    uint32_t hostile_key = w.add_mr(hostile, scratch.data(), scratch.size());
 };
 
 class Run {
@@ -159,7 +121,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static std::unique_ptr<World> world;
     static int runs = 0;
     if (runs++ % 100 == 0) {
-        if (world) world->neighbour_works();
+        if (world) world->works();
         world.reset();
         world = std::make_unique<World>();
     }

@@ -6,24 +6,18 @@
 // conversations in this form: make_program_corpus.py.
 #pragma once
 
-#include <cstdint>
-#include <cstdlib>
-#include <optional>
-
-#include "support/wire_frames.h"
+#include "tests/fuzz/made_packet.h"
 #include "tests/sim/endpoint.h"
-#include "wire/parse.h"
 
 namespace rocemu::fuzz {
 
-enum class Role : uint8_t { Responder, Completer };
+enum class Role : uint8_t { Responder, Completer, Unacked };
 
 class TransportProgram {
   public:
     TransportProgram(Role role, const uint8_t* data, size_t size)
         : role_(role),
-          data_(data),
-          size_(size),
+          in_{data, size},
           head_(byte()),
           start_(uint32_t{byte()} << 16 | uint32_t{byte()} << 8 | byte()),
           e_(config(), kBytes, 1, 1) {
@@ -33,7 +27,7 @@ class TransportProgram {
     }
 
     void run() {
-        while (size_ > 0) {
+        while (in_.size > 0) {
             step();
             // Several packets between two turns of the QP, sometimes.
             if ((flags_ & 0x80) == 0) turn();
@@ -44,16 +38,10 @@ class TransportProgram {
 
   private:
     static constexpr uint64_t kBytes = 1 << 16;
-    static constexpr uint32_t kQpn = 0x11, kPeer = 0x22;
+    static constexpr uint32_t kQpn = 0x11, kPeer = 0x22, kQkey = 0x11111111;
 
-    static void check(bool ok) {
-        if (!ok) std::abort();
-    }
-    uint8_t byte() { return size_ == 0 ? 0 : (--size_, *data_++); }
-    uint16_t half() {
-        const auto high = static_cast<uint16_t>(byte() << 8);
-        return static_cast<uint16_t>(high | byte());
-    }
+    uint8_t byte() { return in_.byte(); }
+    uint16_t half() { return in_.half(); }
 
     [[nodiscard]] transport::QpConfig config() const {
         transport::QpConfig c;
@@ -64,13 +52,20 @@ class TransportProgram {
         c.window_packets = head_ & 2 ? 4 : 64;
         c.dma_window = head_ & 4 ? 3 : 64;
         c.has_srq = head_ & 8;
+        if (role_ == Role::Unacked) {
+            c.type = head_ & 0x80 ? QpType::Ud : QpType::Uc;
+            c.max_path_mtu = mtu_code();
+        } else if (head_ & 0x80) {
+            c.reorder_packets = head_ & 2 ? 4 : 32;
+        }
         return c;
     }
     void connect() {
         transport::QpAttr a;
         a.port_num = a.ah.port_num = a.ah.is_global = 1;
         a.access_flags = access_flags::kRemoteWrite | access_flags::kRemoteRead | access_flags::kRemoteAtomic;
-        a.path_mtu = head_ & 0x10 ? 1 : 3;
+        a.path_mtu = mtu_code();
+        a.qkey = kQkey;
         a.dest_qpn = kPeer;
         a.sq_psn = a.rq_psn = next_ = start_;
         a.timeout = 8;
@@ -116,61 +111,26 @@ class TransportProgram {
         }
     }
 
-    uint64_t address() { return sim::kMemoryBase + half() + (flags_ & 0x20 ? 0xfff0 : 0); }
-    uint32_t rkey() {
-        constexpr uint32_t keys[] = {sim::kKey, sim::kKey, sim::kKey, 0x205, 0x106, 0};
-        return keys[byte() % 6];
+    [[nodiscard]] Aim aim() const {
+        return {kQpn, mtu(), next_, kQkey, kPeer, sim::kMemoryBase,
+                {sim::kKey, sim::kKey, sim::kKey, 0x205, 0x106, 0}};
     }
+    uint64_t address() { return MadePacket::address(in_, flags_, aim()); }
 
-    // A packet from fields: PSN near the expected one, a length that mostly fits.
     void packet() {
-        constexpr uint8_t requests[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 19, 20, 22, 23, 28, 29};
-        constexpr uint8_t responses[] = {13, 14, 15, 16, 17, 17, 17, 18};
-        wire::Bth bth;
-        bth.opcode =
-            role_ == Role::Responder ? requests[byte() % sizeof requests] : responses[byte() % sizeof responses];
-        const auto ahead = static_cast<int8_t>(byte());
-        const bool near = flags_ & 1;
-        bth.psn = (next_ + static_cast<uint32_t>(near ? ahead / 32 : ahead)) & 0xffffff;
-        bth.dest_qp = kQpn;
-        bth.ack_req = flags_ & 2;
-        bth.solicited = flags_ & 4;
-        const auto& op = wire::opcode_info(bth.opcode);
-        uint32_t n = 0;
-        if (op.has_payload) n = op.ends_message() || (flags_ & 8) ? half() % (mtu() + 2) : mtu();
-        wire::ExtHeaders ext;
-        ext.reth = {address(), rkey(),
-                    op.operation == wire::Operation::Write && op.position == wire::Position::Only
-                        ? n
-                        : uint32_t{half()} * (flags_ & 0x40 ? 65536 : 1)};
-        ext.atomic_eth = {ext.reth.va & ~uint64_t{flags_ & 8 ? 0u : 7u}, ext.reth.rkey, 1, 2};
-        ext.aeth = {flags_ & 0x10 ? byte() : uint8_t{0x1f}, byte()};
-        const std::vector<std::byte> payload(n, std::byte{flags_});
-        send(bth, ext, payload);
+        const uint8_t opcode =
+            role_ == Role::Completer ? kResponses[byte() % kResponses.size()] : request_opcode(in_, transport());
+        const auto p = MadePacket::of_fields(in_, opcode, flags_, aim());
+        send(p.bth, p.ext, p.payload);
         // The next one is expected behind it, if this was the expected one.
-        if (bth.psn == next_) next_ = (next_ + 1) & 0xffffff;
+        if (p.bth.psn == next_) next_ = (next_ + 1) & 0xffffff;
     }
 
-    // A frame as it was recorded, with the PSN moved to where this QP is.
     void recorded() {
-        const size_t n = std::min<size_t>(half(), size_);
-        const test::Frame frame(reinterpret_cast<const std::byte*>(data_),
-                                reinterpret_cast<const std::byte*>(data_) + n);
-        data_ += n;
-        size_ -= n;
-        wire::PacketView v;
-        if (!wire::parse_frame(frame, v).ok() || v.op->transport != wire::Transport::Rc) return;
-        if (v.op->is_response() != (role_ == Role::Completer)) return;
-        wire::Bth bth = v.bth;
-        bth.dest_qp = kQpn;
-        wire::ExtHeaders ext = test::extensions_of(v);
-        // Its addresses land in our memory, its key is ours.
-        ext.reth.va = sim::kMemoryBase + (ext.reth.va & 0x7ff8);
-        ext.atomic_eth.va = sim::kMemoryBase + (ext.atomic_eth.va & 0x7ff8);
-        if (ext.reth.rkey != 0) ext.reth.rkey = sim::kKey;
-        ext.atomic_eth.rkey = sim::kKey;
-        send(bth, ext, v.payload);
-        next_ = (bth.psn + 1) & 0xffffff;
+        const auto p = MadePacket::of_recording(in_, transport(), aim());
+        if (!p || wire::opcode_info(p->bth.opcode).is_response() != (role_ == Role::Completer)) return;
+        send(p->bth, p->ext, p->payload);
+        next_ = (p->bth.psn + 1) & 0xffffff;
     }
 
     void send(const wire::Bth& bth, const wire::ExtHeaders& ext, std::span<const std::byte> payload) {
@@ -184,7 +144,7 @@ class TransportProgram {
         std::vector<Sge> list;
         const int n = flags_ & 3;
         for (int i = 0; i <= n; ++i)
-            list.push_back({address(), static_cast<uint32_t>(half() % 5000), flags_ & 0x10 ? rkey() : sim::kKey});
+            list.push_back({address(), static_cast<uint32_t>(half() % 5000), flags_ & 0x10 ? MadePacket::rkey(in_, aim()) : sim::kKey});
         return list;
     }
     void post() {
@@ -194,6 +154,11 @@ class TransportProgram {
         wr.wqe.flags = byte() & 7;
         wr.wqe.remote_addr = address();
         wr.wqe.rkey = sim::kKey;
+        if (transport() == wire::Transport::Ud) {
+            wr.wqe.ah = 1;
+            wr.wqe.dest_qpn = kPeer;
+            wr.wqe.rkey = kQkey;
+        }
         wr.sges = sges();
         if (wr.wqe.opcode == WrOpcode::AtomicFetchAndAdd || wr.wqe.opcode == WrOpcode::AtomicCmpAndSwp)
             wr.sges = {{sim::kMemoryBase + 64, flags_ & 8 ? 7u : 8u, sim::kKey}};
@@ -239,7 +204,7 @@ class TransportProgram {
         e_.pump(now_, out_);
         while (sim::FrameBytes f = out_.receive(Instant{kNever.ns - 1})) {
             wire::PacketView v;
-            check(wire::parse_frame(*f, v).ok() && v.op->transport == wire::Transport::Rc);
+            check(wire::parse_frame(*f, v).ok() && v.op->transport == transport());
             check(v.bth.dest_qp == kPeer && v.payload.size() <= mtu());
             // A requester's next response is expected where its first request was.
             if (role_ == Role::Completer && v.op->is_request() && !sent_) {
@@ -267,10 +232,14 @@ class TransportProgram {
     }
 
     [[nodiscard]] uint32_t mtu() const { return head_ & 0x10 ? 256 : 1024; }
+    [[nodiscard]] uint8_t mtu_code() const { return head_ & 0x10 ? 1 : 3; }
+    [[nodiscard]] wire::Transport transport() const {
+        if (role_ != Role::Unacked) return wire::Transport::Rc;
+        return head_ & 0x80 ? wire::Transport::Ud : wire::Transport::Uc;
+    }
 
     Role role_;
-    const uint8_t* data_;
-    size_t size_;
+    Input in_;
     uint8_t head_;
     uint32_t start_;
     sim::Endpoint e_;

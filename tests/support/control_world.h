@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ControlWorld: the whole control plane with one real shard and two fabric NICs on heap memory, in threads of the test:
-// no EAL. ControlClient: a hand-written client of abi/messages.h, which can also send nonsense.
+// ControlWorld: the whole control plane with one real shard and two fabric NICs on heap memory, in threads of the test
+// or turned by the test itself: no EAL. ControlClient: a hand-written client of abi/messages.h, which can also send
+// nonsense.
 #pragma once
 
 #include <poll.h>
@@ -24,7 +25,8 @@ namespace rocemu::test {
 
 class ControlWorld {
   public:
-    explicit ControlWorld(const std::function<void(config::Config&)>& change = {}) {
+    enum class Drive { Threads, Turns };
+    explicit ControlWorld(const std::function<void(config::Config&)>& change = {}, Drive drive = Drive::Threads) {
         static int count = 0;
         config_ = config::defaults();
         if (change) change(config_);
@@ -49,16 +51,19 @@ class ControlWorld {
             setup.pool = &pool_;
             shard_.add_device(setup);
         }
-        shard_thread_ = std::thread([this] { shard_.run(); });
+        if (drive == Drive::Threads) shard_thread_ = std::thread([this] { shard_.run(); });
         listener_ = std::make_unique<control::Listener>(path_, config_.daemon);
         server_ = std::make_unique<control::Server>(config_, loop_, *listener_, std::vector{&shard_},
                                                     std::move(devices), &switch_);
-        control_thread_ = std::thread([this] { server_->run(); });
+        if (drive == Drive::Threads) control_thread_ = std::thread([this] { server_->run(); });
     }
     ~ControlWorld() {
         const uint64_t one = 1;
         (void)!write(eventfd_, &one, sizeof one);
-        control_thread_.join();
+        if (control_thread_.joinable())
+            control_thread_.join();
+        else
+            shard_thread_ = std::thread([this] { shard_.run(); });
         loop_.remove(eventfd_);
         server_->shut_down(2 * kSecond);
         server_.reset();
@@ -70,6 +75,11 @@ class ControlWorld {
     }
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] engine::Shard& shard() { return shard_; }
+    // Drive::Turns only: what the two threads would do once.
+    void turn() {
+        shard_.turn(control::EventLoop::now());
+        loop_.turn(0);
+    }
 
   private:
     static int stop_fd(control::EventLoop& loop) {
@@ -103,7 +113,9 @@ struct ReplyOf;
 
 class ControlClient {
   public:
-    explicit ControlClient(const std::string& path) : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    // `turn`: makes the server go on, where no threads do.
+    explicit ControlClient(const std::string& path, std::function<void()> turn = {})
+        : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)), turn_(std::move(turn)) {
         sockaddr_un a{};
         a.sun_family = AF_UNIX;
         std::strcpy(a.sun_path, path.c_str());
@@ -120,7 +132,8 @@ class ControlClient {
         for (int fd : fds) close(fd);
         fds.clear();
     }
-    void send_bytes(const void* p, size_t n, int with_fd = -1) {
+    // False: there is no room (with turns only), or the connection is gone.
+    bool send_bytes(const void* p, size_t n, int with_fd = -1) {
         iovec v{const_cast<void*>(p), n};
         msghdr m{};
         m.msg_iov = &v;
@@ -135,7 +148,7 @@ class ControlClient {
             h->cmsg_len = CMSG_LEN(sizeof(int));
             std::memcpy(CMSG_DATA(h), &with_fd, sizeof with_fd);
         }
-        (void)sendmsg(fd_, &m, MSG_NOSIGNAL);
+        return sendmsg(fd_, &m, MSG_NOSIGNAL | (turn_ ? MSG_DONTWAIT : 0)) >= 0;
     }
     template <typename Request>
     void post(const Request& request, int with_fd = -1) {
@@ -157,6 +170,10 @@ class ControlClient {
         alignas(cmsghdr) char c[CMSG_SPACE(sizeof(int) * 64)];
         m.msg_control = c;
         m.msg_controllen = sizeof c;
+        for (int i = 0; turn_ && !readable(0); ++i) {
+            if (i == 100'000) throw std::runtime_error("no reply");
+            turn_();
+        }
         const ssize_t n = recvmsg(fd_, &m, MSG_CMSG_CLOEXEC);
         if (n < static_cast<ssize_t>(sizeof h)) return -1;
         for (auto* k = CMSG_FIRSTHDR(&m); k; k = CMSG_NXTHDR(&m, k))
@@ -224,6 +241,7 @@ class ControlClient {
 
   private:
     int fd_;
+    std::function<void()> turn_;
     uint32_t id_ = 0;
     alignas(16) uint8_t cookie_[16] = {9, 8, 7, 6, 5, 4, 3, 2, 1};
 };
