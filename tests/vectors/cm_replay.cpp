@@ -8,6 +8,7 @@
 // data, flow label, and the rest of ConnectParams and AcceptParams.
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 
 #include "cm/drep.h"
 #include "cm/manager.h"
@@ -187,6 +188,14 @@ class Replay {
     std::map<uint64_t, uint64_t> transactions_;  // recorded -> ours, where we started the exchange
 };
 
+const std::vector<std::string> kConnections{"uml/rdmacm-rping.pcap",         "uml/rdmacm-rping.ipv6-ula.pcap",
+                                            "uml/rdmacm-ucmatose.pcap",      "uml/rdmacm-rstream.pcap",
+                                            "uml/ib_write_bw-rdmacm.pcap",   "uml/nvme-rdma.first400.pcap",
+                                            "debian-6.12/rdmacm-rping.pcap", "debian-6.12/rdmacm-rping.ipv6-ula.pcap",
+                                            "debian-6.12/rdmacm-ucmatose.pcap"};
+const std::string kReject = "uml/rdmacm-reject-no-listener.pcap";
+const std::vector<std::string> kSidr{"uml/rdmacm-udaddy-sidr.pcap", "debian-6.12/rdmacm-udaddy-sidr.pcap"};
+
 Replay replay(const std::string& file, bool active) {
     auto mads = test::recorded_mads(std::filesystem::path(VECTORS_DIR) / file);
     REQUIRE_FALSE(mads.empty());
@@ -197,10 +206,7 @@ Replay replay(const std::string& file, bool active) {
 }  // namespace
 
 TEST_CASE("recorded connections, each side played by us") {
-    const auto file = GENERATE(as<std::string>{}, "uml/rdmacm-rping.pcap", "uml/rdmacm-rping.ipv6-ula.pcap",
-                               "uml/rdmacm-ucmatose.pcap", "uml/rdmacm-rstream.pcap", "uml/ib_write_bw-rdmacm.pcap",
-                               "uml/nvme-rdma.first400.pcap", "debian-6.12/rdmacm-rping.pcap",
-                               "debian-6.12/rdmacm-rping.ipv6-ula.pcap", "debian-6.12/rdmacm-ucmatose.pcap");
+    const auto file = GENERATE(from_range(kConnections));
     const bool active = GENERATE(true, false);
     INFO(file << (active ? " active" : " passive"));
     auto r = replay(file, active);
@@ -222,17 +228,17 @@ TEST_CASE("recorded connections, each side played by us") {
 }
 
 TEST_CASE("recorded REJ without listener, both sides") {
-    auto passive = replay("uml/rdmacm-reject-no-listener.pcap", false);
+    auto passive = replay(kReject, false);
     passive.run();
     CHECK(passive.events.empty());
     CHECK(passive.manager().connections() == 0);
-    auto active = replay("uml/rdmacm-reject-no-listener.pcap", true);
+    auto active = replay(kReject, true);
     active.run();
     CHECK(active.events == std::map<EventKind, int>{{EventKind::Rejected, 1}});
 }
 
 TEST_CASE("recorded SIDR exchange, both sides") {
-    for (const char* file : {"uml/rdmacm-udaddy-sidr.pcap", "debian-6.12/rdmacm-udaddy-sidr.pcap"}) {
+    for (const std::string& file : kSidr) {
         auto passive = replay(file, false);
         passive.run();
         CHECK(passive.events == std::map<EventKind, int>{{EventKind::SidrRequest, 1}});
@@ -240,4 +246,14 @@ TEST_CASE("recorded SIDR exchange, both sides") {
         active.run();
         CHECK(active.events == std::map<EventKind, int>{{EventKind::SidrResult, 1}});
     }
+}
+
+TEST_CASE("no recorded MAD is left out of the replays") {
+    std::set<std::string> replayed(kConnections.begin(), kConnections.end()), there;
+    replayed.insert(kSidr.begin(), kSidr.end());
+    replayed.insert(kReject);
+    for (const auto& file : test::pcap_files(VECTORS_DIR))
+        if (!test::recorded_mads(file).empty())
+            there.insert(std::filesystem::relative(file, VECTORS_DIR).generic_string());
+    CHECK(there == replayed);
 }

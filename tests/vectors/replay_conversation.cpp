@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 #include "support/pcap.h"
 #include "wire/icrc.h"
@@ -14,7 +15,7 @@ namespace rocemu::replay {
 
 namespace {
 
-std::vector<Recorded> read_frames(const std::string& path) {
+std::vector<Recorded> read_frames(const std::string& path, wire::Transport transport) {
     std::vector<Recorded> frames;
     wire::Gid first;
     for (auto& bytes : test::read_pcap(path)) {
@@ -22,7 +23,7 @@ std::vector<Recorded> read_frames(const std::string& path) {
         r.bytes = std::make_shared<std::vector<std::byte>>(std::move(bytes));
         if (!wire::parse_frame(*r.bytes, r.view).ok()) continue;
         if (frames.empty() && first == wire::Gid{}) first = r.view.src_gid;
-        if (r.view.op->transport != wire::Transport::Rc) continue;
+        if (r.view.op->transport != transport || r.view.bth.dest_qp == 1) continue;
         if (!wire::icrc_matches(r.view)) throw std::runtime_error(path + ": a bad ICRC");
         r.host = r.view.src_gid == first ? 0 : 1;
         frames.push_back(std::move(r));
@@ -42,6 +43,13 @@ uint64_t span_of(const Recorded& r, uint32_t mtu) {
     if (r.view.op->operation != wire::Operation::ReadRequest) return 1;
     const uint32_t n = r.view.reth().length;
     return n == 0 ? 1 : (n + mtu - 1) / mtu;
+}
+
+// NVMe and rdma_cm programs negotiate larger path MTUs than 1024 where a packet shows it.
+void find_mtu(Conversation& c) {
+    c.path_mtu = c.file.find("mtu4096") != std::string::npos ? 5 : 3;
+    for (const Recorded& r : c.frames)
+        while (r.view.payload.size() > c.mtu()) ++c.path_mtu;
 }
 
 void find_messages(Conversation& c, uint32_t host) {
@@ -77,7 +85,7 @@ bool Conversation::has_opcode(wire::Operation op) const {
 }
 
 std::vector<Conversation> read_conversations(const std::string& path, const std::string& name) {
-    const std::vector<Recorded> frames = read_frames(path + "/" + name);
+    const std::vector<Recorded> frames = read_frames(path + "/" + name, wire::Transport::Rc);
     // Streams of requests, by sender and QPN they go to.
     std::map<std::pair<uint32_t, uint32_t>, std::vector<const Recorded*>> streams;
     for (const Recorded& r : frames)
@@ -102,19 +110,40 @@ std::vector<Conversation> read_conversations(const std::string& path, const std:
         c.file = name;
         c.qpn[0] = qpn0;
         c.qpn[1] = *others.begin();
-        c.path_mtu = name.find("mtu4096") != std::string::npos ? 5 : 3;
         c.loss = name.find("loss-") != std::string::npos;
         for (const Recorded& r : frames)
             if (r.view.bth.dest_qp == c.qpn[1 - r.host]) c.frames.push_back(r);
+        find_mtu(c);
         for (uint32_t host = 0; host < 2; ++host) {
             const auto it = streams.find({host, c.qpn[1 - host]});
             if (it == streams.end()) continue;
             c.start[host] = lowest(it->second);
         }
-        // NVMe and rdma_cm programs negotiate larger path MTUs than 1024 where a packet shows it.
-        for (const Recorded& r : c.frames)
-            while (r.view.payload.size() > c.mtu()) ++c.path_mtu;
         for (uint32_t host = 0; host < 2; ++host) find_messages(c, host);
+        all.push_back(std::move(c));
+    }
+    return all;
+}
+
+std::vector<Conversation> read_streams(const std::string& path, const std::string& name, wire::Transport transport) {
+    std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Conversation> streams;
+    for (const Recorded& r : read_frames(path + "/" + name, transport)) {
+        // UC packets do not name their sender: one of each host sends to a QP.
+        constexpr uint32_t kUnknown = 0x11;
+        const uint32_t source = transport == wire::Transport::Ud ? r.view.deth().src_qp : kUnknown;
+        Conversation& c = streams[{r.host, source, r.view.bth.dest_qp}];
+        c.qpn[r.host] = source;
+        c.qpn[1 - r.host] = r.view.bth.dest_qp;
+        c.frames.push_back(r);
+    }
+    std::vector<Conversation> all;
+    for (auto& [key, c] : streams) {
+        c.file = name;
+        c.transport = transport;
+        const uint32_t host = std::get<0>(key);
+        c.start[host] = c.frames.front().psn();
+        find_mtu(c);
+        find_messages(c, host);
         all.push_back(std::move(c));
     }
     return all;

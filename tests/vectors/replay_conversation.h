@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversation: the RC frames of one connection in a recording, taken apart: who sent what, which messages they form,
-// what memory they show. The replay (replay_side.h) puts our QP in the place of either host. Frames of the loss-*
-// recordings were captured behind the place where they were lost: what is there was delivered.
+// Conversation: the frames of one RC connection in a recording, taken apart: who sent what, which messages they form,
+// what memory they show; or what one UC or datagram QP sent to another one, which nobody answers. The replay
+// (replay_side.h) puts our QP in the place of either host. Frames of the loss-* recordings were captured behind the
+// place where they were lost: what is there was delivered.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,7 @@ struct PostedMessage {
 
 struct Conversation {
     std::string file;
+    wire::Transport transport = wire::Transport::Rc;
     std::vector<Recorded> frames;
     uint32_t qpn[2] = {0, 0};
     uint32_t start[2] = {0, 0};  // first PSN of each host's requests
@@ -50,5 +52,8 @@ struct Conversation {
 
 // All RC connections of a recording that have requests.
 [[nodiscard]] std::vector<Conversation> read_conversations(const std::string& path, const std::string& name);
+// All that was sent over UC or UD, to QP 1 excepted (vectors/cm_replay.cpp), by sender and receiver.
+[[nodiscard]] std::vector<Conversation> read_streams(const std::string& path, const std::string& name,
+                                                     wire::Transport transport);
 
 }  // namespace rocemu::replay

@@ -27,6 +27,10 @@ bool is_nak(const wire::PacketView& v, AethKind kind) {
 Side::Side(const Conversation& c, uint32_t host, const SideOptions& options) : c_(c), host_(host), options_(options) {
     transport::QpConfig config;
     config.qpn = c.qpn[host];
+    if (c.transport != wire::Transport::Rc) {
+        config.type = c.transport == wire::Transport::Uc ? QpType::Uc : QpType::Ud;
+        config.max_path_mtu = c.path_mtu;
+    }
     config.pd = sim::kPd;
     config.caps = {256, 256, 4, 4, 0};
     config.send_window_wqes = config.recv_window_wqes = 256;
@@ -42,6 +46,7 @@ Side::Side(const Conversation& c, uint32_t host, const SideOptions& options) : c
     a.dest_qpn = c.qpn[1 - host];
     a.sq_psn = c.start[host];
     a.rq_psn = c.start[1 - host];
+    if (c.transport == wire::Transport::Ud) a.qkey = c.frames.front().view.deth().qkey;
     a.timeout = 0;  // the recording has the time
     a.retry_cnt = a.rnr_retry = 7;
     a.max_rd_atomic = a.max_dest_rd_atomic = 128;
@@ -182,6 +187,11 @@ void Side::post(const PostedMessage& m) {
         w.remote_addr = head.reth().va;
         w.rkey = head.reth().rkey;
     }
+    if (c_.transport == wire::Transport::Ud) {
+        w.ah = 1;
+        w.dest_qpn = head.bth.dest_qp;
+        w.rkey = head.deth().qkey;
+    }
     switch (head.op->operation) {
         case Operation::Send:
             w.opcode = imm ? WrOpcode::SendWithImm : WrOpcode::Send;
@@ -248,6 +258,8 @@ void Side::compare_request(const Recorded& r) {
         ours->second.view.reth().length != r.view.reth().length)
         return;
     same(ours->second.view, r.view);
+    // IBTA 9.2.1: nobody answers on UC and UD, so nothing is asked for.
+    if (c_.transport != wire::Transport::Rc && ours->second.view.bth.ack_req) differ("AckReq", r.psn());
 }
 
 void Side::compare_responses() {
@@ -317,6 +329,7 @@ void Side::compare_completions() {
             answered = std::max(answered, c_.offset(host_, r.psn()) + 1);
         }
     }
+    if (c_.transport != wire::Transport::Rc) answered = refused;  // what has left has completed
     for (size_t i = 0; i < list.size(); ++i) {
         const PostedMessage& m = list[i];
         const bool failed = refused >= m.first && refused < m.end;
@@ -340,6 +353,22 @@ void Side::compare_completions() {
     }
 }
 
+void Side::compare_receives() {
+    size_t i = 0;
+    for (const PostedMessage& m : c_.messages[1 - host_]) {
+        const wire::PacketView& tail = m.tail->view;
+        if (!tail.op->consumes_receive()) continue;
+        if (i == e_->receives.size()) return differ("not received", tail.bth.psn);
+        const auto& wc = e_->receives[i++];
+        ++completions;
+        const uint32_t header = c_.transport == wire::Transport::Ud ? 40 : 0;
+        if (wc.status != WcStatus::Success || wc.byte_len != header + m.bytes) differ("the receive", tail.bth.psn);
+        if (tail.op->has_immediate() && wc.imm_data != __builtin_bswap32(tail.immdt().data))
+            differ("the immediate of the receive", tail.bth.psn);
+    }
+    if (i != e_->receives.size()) differ("more received than sent", 0);
+}
+
 std::vector<std::string> Side::run() {
     for (const Recorded& r : c_.frames) {
         if (r.host != host_) {
@@ -359,6 +388,7 @@ std::vector<std::string> Side::run() {
     else
         compare_responses();
     if (!refused_invalidate) compare_completions();
+    if (c_.transport != wire::Transport::Rc) compare_receives();
     for (const std::string& v : e_->violations) differences_.push_back(v);
     return differences_;
 }

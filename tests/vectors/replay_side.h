@@ -12,6 +12,7 @@
 // DIFFERENCE: with loss, the MSN of an answer to a repetition: the peer sends its newest, we the one of the request
 // DIFFERENCE: a SEND with invalidate of a key that is neither a bound window nor fast-registered is refused with 0x62
 // DIFFERENCE: ATOMIC WRITE (annex A19) is not supported: that recording is left out
+// UC and datagrams have no answers to compare: what is received must be, and nothing may be said.
 #pragma once
 
 #include <memory>
@@ -54,6 +55,7 @@ class Side {
     void compare_responses();
     void compare_responses_with_loss();
     void compare_completions();
+    void compare_receives();
     void same(const wire::PacketView& ours, const wire::PacketView& theirs);
     void differ(const std::string& what, uint32_t psn);
 
