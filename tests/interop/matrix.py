@@ -27,7 +27,7 @@ IPS = [4, 6]
 ROLES = ["rocemu-requests", "rocemu-responds"]
 FACTORS = [OPS, MTUS, SIZES + [8], LOSSES, IPS, ROLES]
 # What a device must be able to do: "unsupported" is a failure here.
-REQUIRED_OPS = {"send", "send_imm", "write", "write_imm", "read", "cas", "fetch_add"}
+REQUIRED_OPS = set(OPS)
 REQUIRED_IPS = {4, 6}
 
 # Only rocemu's requester is asked: these never leave the device, and when Linux's flushes what was before is open.

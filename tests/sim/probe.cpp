@@ -12,7 +12,6 @@ constexpr uint32_t kOwnQpn = 0x22, kPeerQpn = 0x11;
 transport::QpConfig config_of(const PairOptions& o) {
     transport::QpConfig c = o.config;
     c.qpn = kOwnQpn;
-    c.type = QpType::Rc;
     c.pd = kPd;
     return c;
 }

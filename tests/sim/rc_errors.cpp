@@ -215,16 +215,19 @@ TEST_CASE("both sides fail at once", "[sim][rc]") {
 }
 
 TEST_CASE("failing memory under every operation: errors, no wrong completion", "[sim][rc]") {
-    for (const WrOpcode op : {WrOpcode::Send, WrOpcode::RdmaWrite, WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd})
+    for (const WrOpcode op : {WrOpcode::Send, WrOpcode::SendWithImm, WrOpcode::RdmaWrite, WrOpcode::RdmaWriteWithImm,
+                              WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd, WrOpcode::AtomicCmpAndSwp})
         for (const bool at_a : {true, false})
             for (const Duration slow : {Duration{0}, 20 * kMicrosecond}) {
                 QpPair p;
                 Memory& m = at_a ? p.a.memory : p.b.memory;
                 p.a.memory.slowest = p.b.memory.slowest = slow;
-                const uint64_t place = at_a ? 0x2000 : op == WrOpcode::Send ? 0x3000 : 0x100000;
+                const bool sends = op == WrOpcode::Send || op == WrOpcode::SendWithImm;
+                const bool atomic = op == WrOpcode::AtomicFetchAndAdd || op == WrOpcode::AtomicCmpAndSwp;
+                const uint64_t place = at_a ? 0x2000 : sends ? 0x3000 : 0x100000;
                 m.fault_from = kMemoryBase + place;
                 m.fault_to = m.fault_from + 4;
-                const uint32_t bytes = op == WrOpcode::AtomicFetchAndAdd ? 8 : 3000;
+                const uint32_t bytes = atomic ? 8 : 3000;
                 p.b.receive(at(0x3000, 3000));
                 p.b.receive(at(0x6000, 3000));
                 p.a.send(WrOpcode::RdmaWrite, at(0x8000, 3000), kRemote + 0x10000);

@@ -39,6 +39,41 @@ TEST_CASE("1 % of every fault, both directions, every operation", "[sim][rc][los
     }
 }
 
+TEST_CASE("one packet of a WRITE of 16 is lost, and its repetition too: a round each time, never a timeout",
+          "[sim][rc][loss][case11][9.7.5.1.3]") {
+    constexpr uint32_t kPackets = 16;
+    for (uint32_t lost = 0; lost < kPackets; ++lost)
+        for (uint32_t times = 1; times <= 3; ++times) {
+            PairOptions o;
+            o.attr.timeout = 14;
+            QpPair pair(o);
+            pair.a.send(WrOpcode::RdmaWrite, {{kMemoryBase, 8, kKey}}, kMemoryBase + 0x10000);
+            pair.settle();  // a round trip is measured
+            const Instant start = pair.now;
+            const uint32_t psn = o.psn_a + 1 + lost;
+            uint32_t left = times;
+            pair.ab.filter = [&](const wire::PacketView& v) {
+                if (v.bth.psn != psn || left == 0) return Fate::Pass;
+                --left;
+                return Fate::Drop;
+            };
+            pair.a.send(WrOpcode::RdmaWrite, {{kMemoryBase, kPackets * 1024, kKey}}, kMemoryBase + 0x10000);
+            CHECK(pair.run([&] { return pair.a.sends.size() == 2; }));
+            CAPTURE(lost, times);
+            REQUIRE(pair.a.sends.size() == 2);
+            CHECK(pair.a.sends[1].status == WcStatus::Success);
+            CHECK(pair.a.count(Counter::local_ack_timeout_err) == 0);
+            CHECK(pair.now - start < 10 * kMillisecond);  // a timeout would be 67 ms at least
+            // A round is the lost packet and what stands behind it, and at most one probe; the last packet shows no gap.
+            CHECK(pair.b.count(Counter::naks_sent) <= times);
+            CHECK(pair.b.count(Counter::naks_sent) >= (lost + 1 == kPackets ? 0u : 1u));
+            CHECK(pair.a.count(Counter::packet_seq_err) == pair.b.count(Counter::naks_sent));
+            CHECK(pair.a.count(Counter::retransmitted_packets) >= times);
+            CHECK(pair.a.count(Counter::retransmitted_packets) <= times * (kPackets - lost + 1));
+            CHECK(pair.healthy());
+        }
+}
+
 // Without a round trip measured there are no probes: a packet goes out 1 + retry_cnt times, and each time it or its ACK
 // is lost with p = 1 - (1 - f)^2. So a first message fails with p^(1 + retry_cnt); nothing else ends a connection,
 // whatever the window. (At f = 10 % and retry_cnt 7 that is one in 600,000.)

@@ -2,7 +2,7 @@
 // Unreliable connections in virtual time: whole messages arrive, broken ones vanish, nobody answers.
 #include <catch2/catch.hpp>
 
-#include "tests/sim/qp_pair.h"
+#include "tests/sim/probe.h"
 
 using namespace rocemu;
 using namespace rocemu::sim;
@@ -116,6 +116,41 @@ TEST_CASE("UC: what cannot be taken is dropped silently", "[sim][uc][9.8.2.2][ca
     t.pair.settle();
     REQUIRE(t.pair.b.receives.size() == 1);
     CHECK(t.pair.b.receives[0].byte_len == 1000);
+}
+
+TEST_CASE("UC: lengths that the position does not allow are dropped silently", "[sim][uc][case5][C9-92][C9-94]") {
+    struct Row {
+        wire::Opcode op;
+        uint32_t payload, total;
+    };
+    for (const Row& row : {Row{wire::Opcode::UcWriteFirst, 1023, 3000}, Row{wire::Opcode::UcWriteFirst, 1024, 1024},
+                           Row{wire::Opcode::UcWriteFirst, 1024, 0x80000001u}, Row{wire::Opcode::UcWriteOnly, 1025, 1025},
+                           Row{wire::Opcode::UcWriteOnly, 100, 101}, Row{wire::Opcode::UcSendFirst, 1023, 0},
+                           Row{wire::Opcode::UcSendFirst, 0, 0}, Row{wire::Opcode::UcSendOnly, 1025, 0}}) {
+        Probe p(unreliable());
+        p.e.receive({{kTarget, 4096, kKey}});
+        wire::ExtHeaders ext;
+        ext.reth = {kTarget, kKey, row.total};
+        CAPTURE(static_cast<int>(row.op), row.payload, row.total);
+        CHECK(p.inject(row.op, 0x100, ext, row.payload, false).empty());
+        CHECK(p.e.count(Counter::uc_dropped_messages) == 1);
+        CHECK(p.e.qp.state() == QpState::Rts);
+        CHECK(p.e.receives.empty());
+        // Its receive serves the next.
+        CHECK(p.inject(wire::Opcode::UcSendOnly, 0x101, {}, 8, false).empty());
+        CHECK(p.e.receives.size() == 1);
+    }
+}
+
+TEST_CASE("UC: WRITEs of length 0 with any key and address", "[sim][uc][case7][C9-88]") {
+    Probe p(unreliable());
+    wire::ExtHeaders ext;
+    ext.reth = {1, 0xdeadbeef, 0};
+    CHECK(p.inject(wire::Opcode::UcWriteOnly, 0x100, ext, 0, false).empty());
+    p.e.receive({{kTarget, 16, kKey}});
+    CHECK(p.inject(wire::Opcode::UcWriteOnlyImm, 0x101, ext, 0, false).empty());
+    CHECK(p.e.receives.size() == 1);
+    CHECK(p.e.count(Counter::uc_dropped_messages) == 0);
 }
 
 TEST_CASE("UC: READs and atomics do not exist", "[sim][uc][11.4.1.1][case22]") {

@@ -74,7 +74,7 @@ TEST_CASE("datagrams of every size arrive behind 40 bytes", "[sim][ud][9.8.3][ca
     }
 }
 
-TEST_CASE("a Q_Key with the high bit set means the QP's own", "[sim][ud][10.2.5]") {
+TEST_CASE("a Q_Key with the high bit set means the QP's own", "[sim][ud][10.2.5][case4]") {
     Ud t;
     t.receive(4096);
     t.pair.ab.filter = [](const wire::PacketView& v) {
