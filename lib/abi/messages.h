@@ -214,10 +214,29 @@ using ResizeCqReply = CreateCqReply;
 struct DestroyCqRequest { uint32_t cq = 0; };
 struct DestroyCqReply {};
 
+// XRC domains. With kOfFile the request carries one fd: the domain is then the one of that file, for every process.
+namespace xrcd_flags {
+inline constexpr uint32_t kOfFile = 1, kCreate = 2, kExclusive = 4;
+}
+inline constexpr uint32_t kNoXrcd = 0;
+struct OpenXrcdRequest { uint32_t context = 0; uint32_t flags = 0; };  // xrcd_flags
+struct OpenXrcdReply { uint32_t xrcd = 0; };
+struct CloseXrcdRequest { uint32_t xrcd = 0; };
+struct CloseXrcdReply {};
+// One more handle of an XRC target QP, to be given back by DestroyQp with the same cookie.
+struct OpenQpRequest {
+    uint32_t xrcd = 0;
+    uint32_t qpn = 0;
+    uint64_t cookie = 0;
+};
+struct OpenQpReply {};
+
 struct CreateSrqRequest {
     uint32_t pd = 0;
     uint32_t max_wr = 0, max_sge = 0;
     uint32_t limit = 0;
+    uint32_t xrcd = kNoXrcd;  // XRC ...
+    uint32_t cq = 0;          // ... where its receives complete
     uint64_t cookie = 0;  // the application's ibv_srq pointer, returned in asynchronous events
 };
 struct CreateSrqReply {
@@ -254,11 +273,13 @@ struct CreateQpRequest {
     uint32_t sq_sig_all = 0;
     uint32_t srq = kNoSrq;
     uint32_t create_flags = 0;  // enum ibv_qp_create_flags
+    uint32_t xrcd = kNoXrcd;    // XRC_RECV, in place of PD and CQs
+    uint32_t reserved = 0;
     uint64_t cookie = 0;  // the application's ibv_qp pointer, returned in asynchronous events
 };
 struct CreateQpReply {
     uint32_t qpn = 0;    // also the handle
-    uint32_t slot = 0;   // doorbell bit and Cqe::qp_slot, unique in the session
+    uint32_t slot = 0;   // doorbell bit and Cqe::qp_slot, unique in the session; none of an XRC target
     uint32_t shard = 0;  // whose doorbell block
     uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0, max_inline_data = 0;
     uint64_t new_region_bytes = 0;
@@ -280,7 +301,11 @@ struct ModifyQpRequest { uint32_t qpn = 0; uint32_t mask = 0; QpAttrRecord attr;
 struct ModifyQpReply { QpAttrRecord attr; };  // state after the call
 struct QueryQpRequest { uint32_t qpn = 0; };
 struct QueryQpReply { QpAttrRecord attr; };
-struct DestroyQpRequest { uint32_t qpn = 0; };
+struct DestroyQpRequest {
+    uint32_t qpn = 0;
+    uint32_t reserved = 0;
+    uint64_t cookie = 0;  // XRC targets: which handle
+};
 struct DestroyQpReply {};
 
 // Address handle of a datagram QP: an address vector (as QpAttrRecord has one), resolved to a MAC address.

@@ -64,7 +64,8 @@ struct SqWqe {
     uint64_t compare_add;
     uint64_t swap;
     uint64_t stage_ref;    // Staged: accessed atomically, abi/stage.h; else 0
-    uint64_t reserved;
+    uint32_t remote_srqn;  // XRC: the peer's shared receive queue
+    uint32_t reserved;
 };
 static_assert(sizeof(SqWqe) == 64);
 
@@ -85,12 +86,15 @@ constexpr uint32_t rq_stride(uint32_t max_sge) {
     return round_up(static_cast<uint32_t>(sizeof(RqWqe)) + max_sge * static_cast<uint32_t>(sizeof(WqeSge)), 32);
 }
 
+// In place of a QP's slot: a receive of an XRC SRQ. Its QP may be of another program, and has no queue to free slots of.
+inline constexpr uint32_t kSrqSlot = 0xFFFFFFFE;
+
 struct Cqe {
     uint64_t wr_id;
     uint64_t timestamp_ns;  // CLOCK_MONOTONIC when the daemon wrote it
     uint64_t stage_ref;     // reserved for payload deferred to the receive stage
     uint32_t qpn;
-    uint32_t qp_slot;    // the session's number of the QP (CreateQpReply::slot)
+    uint32_t qp_slot;    // the session's number of the QP (CreateQpReply::slot), or kSrqSlot
     uint32_t wqe_index;  // free-running index of the WQE: slots up to and including it are free again (SQ, RQ)
     uint32_t byte_len;
     uint32_t imm_data;   // raw, or the invalidated rkey

@@ -8,6 +8,7 @@
 #include "control/captures.h"
 #include "control/interface_watch.h"
 #include "control/cm_service.h"
+#include "control/services/xrc_service.h"
 
 namespace rocemu::control {
 
@@ -65,6 +66,8 @@ void Control::on_shard_event(const engine::ShardEvent& event) {
         address.raw = event.address;
         return resolver.learn(event.object, address, event.mac, EventLoop::now());
     }
+    if (const auto domain = xrc_domains.find(event.session); domain != xrc_domains.end())
+        return tell_handles(*this, *domain->second, event);
     const auto it = sessions.find(event.session);
     if (it == sessions.end() || it->second->ending) return;
     Session& session = *it->second;

@@ -44,6 +44,8 @@ struct Control {
     QpnAllocator qpns;
     // By number; those that end are still here until nothing of them is left.
     std::map<uint32_t, std::shared_ptr<Session>> sessions;
+    // By their session number; those that nobody has open any more are here until nothing of them is left.
+    std::map<uint32_t, std::shared_ptr<XrcDomain>> xrc_domains;
     Instant started;
 
     Device* find_device(const std::string& name);

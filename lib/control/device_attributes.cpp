@@ -16,7 +16,7 @@ constexpr uint32_t kVendorId = 0x02524f;
 constexpr uint32_t kVendorPartId = 1;
 
 constexpr uint32_t kCapPortActiveEvent = 1 << 10, kCapSysImageGuid = 1 << 11, kCapRcRnrNakGen = 1 << 12,
-                   kCapSrqResize = 1 << 13, kCapMemWindow = 1 << 17, kCapMemMgtExtensions = 1 << 21,
+                   kCapSrqResize = 1 << 13, kCapMemWindow = 1 << 17, kCapXrc = 1 << 20, kCapMemMgtExtensions = 1 << 21,
                    kCapMemWindowType2B = 1 << 24;
 constexpr uint32_t kPortCmSupported = 1 << 16, kPortIpBasedGids = 1 << 26;
 constexpr uint32_t kStateDown = 1, kStateActive = 4;
@@ -60,7 +60,7 @@ abi::QueryDeviceReply device_attributes(const Device& device, const config::Limi
     r.vendor_part_id = kVendorPartId;
     r.hw_ver = 1;
     r.device_cap_flags = kCapPortActiveEvent | kCapSysImageGuid | kCapRcRnrNakGen | kCapSrqResize | kCapMemWindow |
-                         kCapMemMgtExtensions | kCapMemWindowType2B;
+                         kCapXrc | kCapMemMgtExtensions | kCapMemWindowType2B;
     r.atomic_cap = kAtomicHca;
     r.max_pkeys = 1;
     r.shards = shards;

@@ -10,6 +10,7 @@
 #include "base/verbs_types.h"
 #include "control/event_outbox.h"
 #include "control/queue_arena.h"
+#include "control/xrc_domain.h"
 #include "memory/key_table.h"
 #include "wire/gid.h"
 
@@ -63,6 +64,8 @@ struct SrqObject {
     uint32_t users = 0;  // QPs
     uint32_t max_wr = 0, max_sge = 0;
     QueueBlock block;
+    uint32_t xrcd = 0, cq = 0;  // XRC ...
+    std::shared_ptr<XrcDomain> domain;
 };
 
 struct QpObject {

@@ -11,6 +11,7 @@
 #include "control/services/mr_service.h"
 #include "control/services/qp_service.h"
 #include "control/services/srq_service.h"
+#include "control/services/xrc_service.h"
 
 namespace rocemu::control {
 namespace {
@@ -24,6 +25,7 @@ std::vector<uint32_t> members(const Map& map, uint32_t context) {
 }
 
 void destroy_rest(Control& control, Session& session, uint32_t context) {
+    close_domains(control, session, context);
     for (const uint32_t id : members(session.channels, context)) {
         session.channels.erase(id);
         session.channel_ids.give_back(id);
@@ -57,6 +59,7 @@ void leave_shards(Control& control, const std::shared_ptr<Session>& session) {
 void destroy_context(Control& control, const std::shared_ptr<Session>& session, uint32_t context,
                      std::function<void()> done) {
     for (const uint32_t qpn : members(session->qps, context)) remove_qp(control, session, qpn, [] {});
+    close_targets(control, session, context);
     session->when_idle([&control, session, context, done = std::move(done)] {
         for (const uint32_t id : members(session->srqs, context)) remove_srq(control, session, id, [] {});
         for (const uint32_t id : members(session->cqs, context)) remove_cq(control, session, id, [] {});

@@ -27,14 +27,25 @@ void futex_wake_all(std::atomic<uint32_t>& word) {
 void Completions::write(QpRecord& record, const transport::Completion& c, Instant now) {
     if (!c.is_recv) record.retired = c.index + 1;
     if (!c.visible) return;
-    CqRing& ring = c.is_recv ? *record.recv_cq : *record.send_cq;
-    if (!ring.write(c, record.setup.config.qpn, record.setup.slot, now)) {
+    CqRing* to = c.is_recv ? record.recv_cq : record.send_cq;
+    uint32_t slot = record.setup.slot;
+    uint32_t context = record.setup.context;
+    if (c.is_recv && record.is_xrc_target()) {
+        // A14: where the SRQ says, which may be another program's; it may also be gone.
+        const SrqRecord* srq = record.session->find_xrc_srq(c.srq);
+        to = srq == nullptr ? nullptr : srq->cq;
+        slot = abi::kSrqSlot;
+        if (srq != nullptr) context = srq->setup.context;
+    }
+    if (to == nullptr) return;
+    CqRing& ring = *to;
+    if (!ring.write(c, record.setup.config.qpn, slot, now)) {
         if (ring.take_overflow()) {
             record.device->counters.add(stats::Counter::cq_overflow);
             post({ShardEventKind::Async,
                   AsyncEvent::CqErr,
-                  record.setup.session,
-                  record.setup.context,
+                  ring.setup().session,
+                  context,
                   ring.setup().cookie,
                   {},
                   {}});

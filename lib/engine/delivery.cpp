@@ -13,15 +13,21 @@ namespace {
 
 class ReceiveOffer {
   public:
-    ReceiveOffer(QpRecord& record, const wire::OpcodeInfo& op, Completions& completions)
-        : record_(record), completions_(completions) {
-        if (record.srq != nullptr)
-            lent_ = op.takes_receive() && lend_receive(record, completions);
+    ReceiveOffer(QpRecord& record, const wire::PacketView& packet, Completions& completions)
+        : record_(record), completions_(completions), srq_(record.srq) {
+        const wire::OpcodeInfo& op = *packet.op;
+        // IBTA A14: an XRC target has no queue of its own, the packet names one.
+        if (op.has(wire::ext::kXrcEth) && record.is_xrc_target()) {
+            srq_ = record.session->find_xrc_srq(packet.xrceth().srqn);
+            record.qp.name_srq(srq_ == nullptr ? 0 : srq_->setup.pd);
+        }
+        if (srq_ != nullptr)
+            lent_ = op.takes_receive() && lend_receive(record, *srq_, completions);
         else if (op.consumes_receive())
             top_up_if_low(record);
     }
     ~ReceiveOffer() {
-        if (lent_) settle_receive(record_, completions_);
+        if (lent_) settle_receive(record_, *srq_, completions_);
     }
     ReceiveOffer(const ReceiveOffer&) = delete;
     ReceiveOffer& operator=(const ReceiveOffer&) = delete;
@@ -29,6 +35,7 @@ class ReceiveOffer {
   private:
     QpRecord& record_;
     Completions& completions_;
+    SrqRecord* srq_;
     bool lent_ = false;
 };
 
@@ -36,7 +43,7 @@ class ReceiveOffer {
 
 Delivered deliver(QpRecord& record, const wire::PacketView& packet, Completions& completions, Instant now,
                   DeliveryRules rules) {
-    const ReceiveOffer offer(record, *packet.op, completions);
+    const ReceiveOffer offer(record, packet, completions);
     if (rules.may_wait && record.qp.must_wait(*packet.op)) return Delivered::MustWait;
     return record.qp.handle_packet(packet, now, rules.may_keep) ? Delivered::Kept : Delivered::Done;
 }

@@ -33,8 +33,8 @@ struct QpTimer : TimerNode {
 };
 
 struct QpRecord {
-    QpRecord(const QpSetup& s, transport::Environment env, Device& dev, Session& ses, CqRing& scq, CqRing& rcq)
-        : setup(s), qp(s.config, env), device(&dev), session(&ses), send_cq(&scq), recv_cq(&rcq) {
+    QpRecord(const QpSetup& s, transport::Environment env, Device& dev, Session& ses, CqRing* scq, CqRing* rcq)
+        : setup(s), qp(s.config, env), device(&dev), session(&ses), send_cq(scq), recv_cq(rcq) {
         sq.view = s.sq;
         rq.view = s.rq;
         qp.user = this;
@@ -45,8 +45,8 @@ struct QpRecord {
     transport::Qp qp;
     Device* device;
     Session* session;
-    CqRing* send_cq;
-    CqRing* recv_cq;
+    CqRing* send_cq;  // nullptr: nothing is sent ...
+    CqRing* recv_cq;  // ... or received; an XRC target's receives complete where their SRQ says
     QueueReader sq, rq;
     CaptureWait capture;
     uint32_t retired = 0;  // send WQEs that have completed, as told to the application
@@ -84,6 +84,7 @@ struct QpRecord {
     bool quiesced = false;  // RESET waits for payload jobs: nothing new is taken
     bool broken = false;    // its queues in shared memory are nonsense
 
+    [[nodiscard]] bool is_xrc_target() const { return setup.config.type == QpType::XrcRecv; }
     [[nodiscard]] bool connected() const { return setup.config.type != QpType::Ud; }
     // Nobody sends again what it drops.
     [[nodiscard]] bool unacked() const { return setup.config.type == QpType::Ud || setup.config.type == QpType::Uc; }

@@ -10,6 +10,7 @@
 #include "engine/neighbour_rx.h"
 #include "engine/qp_record.h"
 #include "net/multicast.h"
+#include "transport/request_opcode.h"
 #include "wire/icrc.h"
 
 namespace rocemu::engine {
@@ -18,22 +19,6 @@ using stats::Counter;
 using wire::DropReason;
 
 namespace {
-
-bool transport_fits(QpType type, const wire::OpcodeInfo& op) {
-    switch (op.transport) {
-        case wire::Transport::Rc:
-            return type == QpType::Rc;
-        case wire::Transport::Uc:
-            return type == QpType::Uc;
-        case wire::Transport::Ud:
-            return type == QpType::Ud;
-        case wire::Transport::Xrc:
-            return type == QpType::XrcSend || type == QpType::XrcRecv;
-        case wire::Transport::Cnp:
-            return true;
-    }
-    return false;
-}
 
 void prefetch(const Frame& frame) {
     __builtin_prefetch(frame.data);
@@ -48,7 +33,8 @@ QpRecord* Receiver::find_qp(const Device& device, const wire::PacketView& packet
         reason = DropReason::UnknownQp;
         return nullptr;
     }
-    if (!transport_fits(record->setup.config.type, *packet.op)) {
+    if (packet.op->transport != wire::Transport::Cnp &&
+        !transport::transport_fits(record->setup.config.type, packet.op->transport)) {
         reason = DropReason::QpTransport;
         return nullptr;
     }

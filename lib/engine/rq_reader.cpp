@@ -11,7 +11,7 @@
 
 namespace rocemu::engine {
 
-void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge) {
+void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge, SrqId srq) {
     const std::byte* slot = reader.slot();
     abi::RqWqe copy;
     std::memcpy(&copy, slot, sizeof copy);
@@ -19,6 +19,7 @@ void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge
     transport::RecvWqe wqe;
     wqe.wr_id = copy.wr_id;
     wqe.index = reader.consumer;
+    wqe.srq = srq;
     uint32_t count = 0;
     if (copy.num_sge > std::min(max_sge, kMaxSgesPerWqe)) {
         wqe.preset_error = WcStatus::LocQpOpErr;

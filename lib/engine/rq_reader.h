@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/setup.h"
 #include "transport/qp.h"
 
 namespace rocemu::engine {
@@ -11,8 +12,9 @@ namespace rocemu::engine {
 struct QpRecord;
 struct QueueReader;
 
-// The WQE at the reader's index, copied once and checked on the copy, goes to the core. The index stays.
-void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge);
+// The WQE at the reader's index, copied once and checked on the copy, goes to the core. The index stays. `srq`: whose it
+// is.
+void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge, SrqId srq = 0);
 
 // Fills the core's window. False: the producer index is impossible.
 bool top_up_receives(QpRecord& record);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Session: what a shard keeps of an attached process: its shared page, its doorbells (scanned with private copies of
-// the bits, so that a scan can stop anywhere and go on in the next turn) and its QPs by slot.
+// the bits, so that a scan can stop anywhere and go on in the next turn) and its QPs by slot. An XRC domain is a session
+// without a process: its target QPs belong to no program, and outlive any.
 #pragma once
 
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/address_table.h"
@@ -14,6 +16,7 @@
 namespace rocemu::engine {
 
 struct QpRecord;
+struct SrqRecord;
 
 struct Session {
     explicit Session(const SessionSetup& s) : setup(s) {}
@@ -21,6 +24,7 @@ struct Session {
     SessionSetup setup;
     std::vector<QpRecord*> by_slot;  // grows in create_qp only
     uint32_t qps = 0, cqs = 0;
+    std::unordered_map<SrqId, SrqRecord*> xrc_srqs;  // of a domain
     AddressTable addresses;
     bool wake_owed = false;  // CQEs were written in this turn
     // Payload access under way: quotas, so that a process that does not answer holds up itself only.
@@ -34,6 +38,10 @@ struct Session {
     uint64_t top = 0;
     std::array<uint64_t, 16> summary{};
 
+    [[nodiscard]] SrqRecord* find_xrc_srq(SrqId id) const {
+        const auto it = xrc_srqs.find(id);
+        return it == xrc_srqs.end() ? nullptr : it->second;
+    }
     // Calls visit(QpRecord&) for rung QPs until about `budget` were visited (one word of 64 may go beyond). Bits of
     // slots that do not exist are forgotten. Returns how many were visited.
     template <typename Visit>

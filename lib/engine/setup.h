@@ -21,7 +21,7 @@ namespace rocemu::engine {
 using DeviceId = uint32_t;
 using SessionId = uint32_t;  // equals the memory::SpaceId of the process
 using CqId = uint32_t;
-using SrqId = uint32_t;  // 0: none
+using SrqId = uint32_t;  // 0: none; also the number that an XRCETH has
 
 struct DeviceSetup {
     DeviceId id = 0;
@@ -68,14 +68,18 @@ struct SrqSetup {
     uint32_t max_sge = 0;
     uint64_t cookie = 0;
     uint32_t context = 0;  // control's number, echoed in asynchronous events
+    // XRC: the domain, where receives complete, and the PD of their lkeys and of the rkeys in requests.
+    SessionId xrcd = 0;
+    CqId cq = 0;
+    memory::PdId pd = 0;
 };
 
 struct QpSetup {
     transport::QpConfig config;
     DeviceId device = 0;
-    SessionId session = 0;
+    SessionId session = 0;  // an XRC target's is its domain
     uint32_t slot = 0;
-    CqId send_cq = 0, recv_cq = 0;
+    CqId send_cq = 0, recv_cq = 0;  // 0: none (XRC)
     SrqId srq = 0;
     QueueView sq, rq;
     uint64_t cookie = 0;

@@ -83,6 +83,10 @@ class Shard {
     // Precondition: its QPs and CQs are gone. False while payload jobs of it are out.
     bool remove_session(SessionId session);
 
+    // XRC domains, by a number of the same kind as sessions have. Precondition of remove: its QPs and SRQs are gone.
+    void add_xrc_domain(SessionId domain);
+    void remove_xrc_domain(SessionId domain);
+
     // Deregistration, after the key has left keys(): true once no job that knew it is under way. First call with
     // `fence` 0 sets it.
     bool payload_passed(SessionId session, uint64_t& fence);

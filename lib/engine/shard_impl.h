@@ -38,6 +38,7 @@ struct Shard::Impl {
     [[nodiscard]] Instant next_deadline() const;
 
     Device& device(DeviceId id);
+    CqRing* cq_ring(CqId id) { return id == 0 ? nullptr : cqs.at(id).get(); }
     // Leaves all tables and lists.
     void detach(QpRecord& record);
 

@@ -68,6 +68,20 @@ bool Shard::remove_session(SessionId id) {
     return true;
 }
 
+void Shard::add_xrc_domain(SessionId id) {
+    SessionSetup setup;
+    setup.id = id;
+    impl_->sessions[id] = std::make_unique<Session>(setup);  // not in the list: nobody rings for its QPs
+}
+
+void Shard::remove_xrc_domain(SessionId id) {
+    const auto it = impl_->sessions.find(id);
+    if (it == impl_->sessions.end()) return;
+    assert(it->second->qps == 0 && it->second->xrc_srqs.empty());
+    impl_->scheduler.forget(*it->second);
+    impl_->sessions.erase(it);
+}
+
 bool Shard::payload_passed(SessionId id, uint64_t& fence) {
     if (fence == 0) fence = impl_->mover.fence(id);
     return impl_->mover.passed(id, fence);
@@ -114,7 +128,7 @@ void Shard::create_qp(const QpSetup& setup) {
     Session& session = *impl_->sessions.at(setup.session);
     Device& device = impl_->device(setup.device);
     auto record = std::make_unique<QpRecord>(setup, transport::Environment{impl_->keys, device.counters}, device,
-                                             session, *impl_->cqs.at(setup.send_cq), *impl_->cqs.at(setup.recv_cq));
+                                             session, impl_->cq_ring(setup.send_cq), impl_->cq_ring(setup.recv_cq));
     if (setup.srq != 0) record->srq = impl_->srqs.at(setup.srq).get();
     if (session.by_slot.size() <= setup.slot)
         session.by_slot.resize(std::min<size_t>((size_t{setup.slot} + 64) / 64 * 64, abi::kMaxQpsPerSession));

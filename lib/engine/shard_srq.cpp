@@ -9,11 +9,17 @@
 namespace rocemu::engine {
 
 void Shard::create_srq(const SrqSetup& setup) {
-    impl_->srqs[setup.id] = std::make_unique<SrqRecord>(setup);
+    auto& srq = impl_->srqs[setup.id];
+    srq = std::make_unique<SrqRecord>(setup);
+    srq->cq = impl_->cq_ring(setup.cq);
+    if (setup.xrcd != 0) impl_->sessions.at(setup.xrcd)->xrc_srqs[setup.id] = srq.get();
 }
 
 void Shard::destroy_srq(SrqId id) {
-    impl_->srqs.erase(id);
+    const auto it = impl_->srqs.find(id);
+    if (it == impl_->srqs.end()) return;
+    if (it->second->setup.xrcd != 0) impl_->sessions.at(it->second->setup.xrcd)->xrc_srqs.erase(id);
+    impl_->srqs.erase(it);
 }
 
 void Shard::set_srq_limit(SrqId id, uint32_t limit) {

@@ -87,6 +87,7 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
         out.dest_qpn = static_cast<uint32_t>(wqe.remote_addr) & 0xffffff;
         out.ah = static_cast<uint32_t>(wqe.remote_addr >> 32);
     }
+    out.srqn = wqe.remote_srqn & 0xffffff;
     if (wqe.payload_kind == static_cast<uint8_t>(abi::PayloadKind::Inline)) {
         if (!transport::may_be_inline(limits.type, out.opcode)) {
             out.preset_error = WcStatus::LocQpOpErr;

@@ -19,8 +19,7 @@ void SrqRecord::check_limit(Completions& completions) {
     completions.raise(*this, AsyncEvent::SrqLimitReached);
 }
 
-bool lend_receive(QpRecord& record, Completions& completions) {
-    SrqRecord& srq = *record.srq;
+bool lend_receive(QpRecord& record, SrqRecord& srq, Completions& completions) {
     if (srq.broken) return false;
     const uint32_t waiting = srq.reader.available();
     if (waiting == QueueReader::kBroken) {
@@ -30,12 +29,11 @@ bool lend_receive(QpRecord& record, Completions& completions) {
     }
     record.qp.set_receives_waiting(waiting);
     if (waiting == 0 || record.qp.recv_room() == 0) return false;
-    post_receive(record.qp, srq.reader, srq.setup.max_sge);
+    post_receive(record.qp, srq.reader, srq.setup.max_sge, srq.setup.id);
     return true;
 }
 
-void settle_receive(QpRecord& record, Completions& completions) {
-    SrqRecord& srq = *record.srq;
+void settle_receive(QpRecord& record, SrqRecord& srq, Completions& completions) {
     if (record.qp.reclaim_recv()) return;
     ++srq.reader.consumer;
     srq.reader.publish();

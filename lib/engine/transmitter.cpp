@@ -14,6 +14,7 @@ namespace {
 
 wire::ExtHeaders ext_of(const transport::TxPacket& p, uint32_t qpn) {
     wire::ExtHeaders e;
+    e.xrceth.srqn = p.srqn;
     e.deth = {p.qkey, qpn};
     e.reth = {p.remote_addr, p.rkey, p.dma_len};
     e.aeth = {p.syndrome, p.msn};

@@ -183,7 +183,9 @@ bool capture_turn(Qp& qp, uint32_t& budget) {
 }  // namespace
 
 void set_up_capture(Qp& qp) {
-    if (!qp.session->stage().there() || qp.base()->qp_type != IBV_QPT_RC || qp.sq.header == nullptr) return;
+    const ibv_qp_type type = qp.base()->qp_type;
+    const bool acknowledged = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
+    if (!qp.session->stage().there() || !acknowledged || qp.sq.header == nullptr) return;
     qp.capture.extents = new (std::nothrow) Extent[size_t{qp.sq.mask} + 1]{};
 }
 

@@ -12,8 +12,6 @@
 namespace rocemu::provider {
 namespace {
 
-int no_close_xrcd(ibv_xrcd*) { return EOPNOTSUPP; }
-
 // verbs_context::priv is libibverbs' own; functions of newer releases that we do not provide look for drivers' functions
 // behind it. Whatever they find says EOPNOTSUPP.
 int unsupported() {
@@ -48,7 +46,10 @@ void fill_context_ops(Context& context) {
     v.free_dm = free_dm;
     v.reg_dm_mr = reg_dm_mr;
     v.advise_mr = advise_mr;
-    v.close_xrcd = no_close_xrcd;
+    v.open_xrcd = open_xrcd;
+    v.close_xrcd = close_xrcd;
+    v.open_qp = open_qp;
+    v.get_srq_num = get_srq_num;
 
     ibv_context_ops& o = v.context.ops;
     o._compat_query_device = query_device;

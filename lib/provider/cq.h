@@ -71,16 +71,16 @@ int poll_cq(ibv_cq* cq, int capacity, ibv_wc* wc);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
-// Two CQs of a QP, which may be the same, in an order that cannot deadlock.
+// Two CQs of a QP, which may be the same or none, in an order that cannot deadlock.
 class CqPairGuard {
   public:
     CqPairGuard(Cq* a, Cq* b) : first_(a < b ? a : b), second_(a < b ? b : a) {
-        first_->lock.lock();
+        if (first_ != nullptr) first_->lock.lock();
         if (second_ != first_) second_->lock.lock();
     }
     ~CqPairGuard() {
         if (second_ != first_) second_->lock.unlock();
-        first_->lock.unlock();
+        if (first_ != nullptr) first_->lock.unlock();
     }
     CqPairGuard(const CqPairGuard&) = delete;
     CqPairGuard& operator=(const CqPairGuard&) = delete;

@@ -14,6 +14,7 @@ namespace {
 
 // False: the CQE belongs to nothing any more and is skipped.
 bool accept(const Session& session, const abi::Cqe& cqe) {
+    if (cqe.qp_slot == abi::kSrqSlot) return true;
     if (cqe.qp_slot >= abi::kMaxQpsPerSession) return false;
     const QpSlot& slot = session.qp_slot(cqe.qp_slot);
     // The number first: a slot is used again by another QP, perhaps of other CQs, a QP number not for a long time.

@@ -87,7 +87,7 @@ static_assert(sizeof(ibv_mr) == 48 && sizeof(ibv_wc) == 48 && sizeof(ibv_send_wr
 static_assert(sizeof(ibv_qp_attr) == 144 && sizeof(ibv_gid_entry) == 32);
 
 // Applications hold pointers to the first member.
-static_assert(offsetof(Device, base) == 0 && offsetof(Pd, base) == 0 && offsetof(Mr, base) == 0);
+static_assert(offsetof(Device, base) == 0 && offsetof(Pd, base) == 0 && offsetof(Xrcd, base) == 0 && offsetof(Mr, base) == 0);
 static_assert(offsetof(Channel, base) == 0 && offsetof(Cq, ex) == 0 && offsetof(Srq, base) == 0 && offsetof(Qp, ex) == 0);
 static_assert(offsetof(verbs_context, context) + sizeof(ibv_context) == sizeof(verbs_context));
 

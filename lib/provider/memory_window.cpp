@@ -34,7 +34,8 @@ int dealloc_mw(ibv_mw* base) {
 int bind_mw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
     const ibv_mw_bind_info& info = bind->bind_info;
     Qp& qp = *Qp::of(base);
-    if ((base->qp_type != IBV_QPT_RC && base->qp_type != IBV_QPT_UC) || mw->pd != base->pd) return EINVAL;
+    const ibv_qp_type type = base->qp_type;
+    if ((type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_XRC_SEND) || mw->pd != base->pd) return EINVAL;
     if (base->state != IBV_QPS_RTS && base->state != IBV_QPS_SQD) return EINVAL;
     if (info.mr == nullptr && info.length != 0) return EINVAL;
     if (qp.sq.outstanding() >= qp.sq.depth) return ENOMEM;

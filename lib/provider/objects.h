@@ -55,6 +55,13 @@ struct Pd {
     static Pd* of(ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
 };
 
+struct Xrcd {
+    ibv_xrcd base;
+    std::byte foreign_pad[kForeignPad];
+    uint32_t handle;
+    static Xrcd* of(ibv_xrcd* xrcd) { return reinterpret_cast<Xrcd*>(xrcd); }
+};
+
 struct Mr {
     ibv_mr base;
     std::byte foreign_pad[kForeignPad];
@@ -75,7 +82,9 @@ struct Channel {
     static Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
 };
 
-// Table entries (domains.cpp, device_memory.cpp, memory.cpp, memory_window.cpp).
+// Table entries (domains.cpp, device_memory.cpp, memory.cpp, memory_window.cpp, xrc.cpp).
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr);
+int close_xrcd(ibv_xrcd* xrcd);
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr);
 int dealloc_td(ibv_td* td);
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr);

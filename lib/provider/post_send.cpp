@@ -13,17 +13,18 @@ namespace {
 constexpr unsigned kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
 bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
+    const bool acknowledged = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
     switch (opcode) {
         case IBV_WR_SEND:
         case IBV_WR_SEND_WITH_IMM: return true;  // every transport
         case IBV_WR_RDMA_WRITE:
         case IBV_WR_RDMA_WRITE_WITH_IMM:
         case IBV_WR_BIND_MW:
-        case IBV_WR_LOCAL_INV: return type == IBV_QPT_RC || type == IBV_QPT_UC;
+        case IBV_WR_LOCAL_INV: return acknowledged || type == IBV_QPT_UC;
         case IBV_WR_RDMA_READ:
         case IBV_WR_ATOMIC_CMP_AND_SWP:
         case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        case IBV_WR_SEND_WITH_INV: return type == IBV_QPT_RC;
+        case IBV_WR_SEND_WITH_INV: return acknowledged;
         default: return false;
     }
 }
@@ -80,6 +81,7 @@ int write_wqe(const Qp& qp, const ibv_send_wr& wr, abi::SqWqe& wqe) {
         case IBV_WR_SEND_WITH_INV: wqe.imm_data = wr.invalidate_rkey; break;
         default: break;
     }
+    if (qp.ex.qp_base.qp_type == IBV_QPT_XRC_SEND) wqe.remote_srqn = wr.qp_type.xrc.remote_srqn;
     if (qp.ex.qp_base.qp_type == IBV_QPT_UD) {
         if (wr.wr.ud.ah == nullptr) return EINVAL;
         set_destination(wqe, *wr.wr.ud.ah, wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey);
@@ -101,6 +103,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     Qp& qp = *Qp::of(base);
     int rc = 0;
     Guard guard(qp.sq.lock);
+    if (qp.sq.header == nullptr) rc = EINVAL;  // an XRC target has no queues
     // IBTA 10.8.3.1: the send queue takes work from RTS on (and in the error states, where it is flushed).
     if (base->state == IBV_QPS_RESET || base->state == IBV_QPS_INIT || base->state == IBV_QPS_RTR) rc = EINVAL;
     if (qp.session->state() == SessionState::Forgotten) rc = EIO;

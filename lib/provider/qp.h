@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Qp: a queue pair: its two work queues in shared memory. Locks: each queue's spinlock guards its head (posting); the
+// Qp: a queue pair: its two work queues in shared memory. One of XRC has a send queue only, or (a handle of a target)
+// none. Locks: each queue's spinlock guards its head (posting); the
 // tail moves when completions are polled, under the lock of the CQ that the queue completes to.
 // Read lib/abi/queues.h and session_page.h.
 #pragma once
@@ -33,8 +34,13 @@ struct Qp {
     [[nodiscard]] ibv_qp* base() { return &ex.qp_base; }
     static Qp* of(ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
     static Qp* of(ibv_qp_ex* qp) { return reinterpret_cast<Qp*>(qp); }
-    [[nodiscard]] Cq* send_cq() { return Cq::of(base()->send_cq); }
-    [[nodiscard]] Cq* recv_cq() { return Cq::of(base()->recv_cq); }
+    [[nodiscard]] Cq* send_cq() { return Cq::of(base()->send_cq); }  // nullptr: an XRC target
+    [[nodiscard]] Cq* recv_cq() { return Cq::of(base()->recv_cq); }  // nullptr: XRC
+    // No completion that waits is seen any more. The locks of both CQs are held.
+    void strike_out() {
+        if (send_cq() != nullptr) send_cq()->strike_out(base()->qp_num);
+        if (recv_cq() != nullptr && recv_cq() != send_cq()) recv_cq()->strike_out(base()->qp_num);
+    }
 
     // Makes everything below `head` visible to the daemon; the queue's lock is held.
     void publish(WorkQueue& queue, uint32_t head) {
@@ -56,6 +62,11 @@ inline void put_bind(abi::SqWqe& wqe, const ibv_mw& mw, uint32_t rkey, const ibv
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
+// Fills what applications see of a new QP, and enters it into the session's tables.
+void introduce(Qp& qp, Session& session, ibv_context* context, const ibv_qp_init_attr& attr, uint32_t qpn);
+// An XRC target (xrc.cpp).
+ibv_qp* create_target(ibv_context* context, const ibv_qp_init_attr_ex& attr);
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr);
 
 // The ibv_wr_* interface (wr_api.cpp).
 bool wr_api_supports(ibv_qp_type type, uint64_t send_ops_flags);

@@ -25,9 +25,10 @@ int adopt(Session& session, const abi::CreateQpReply& reply, FdList& fds, Qp& qp
 }
 
 Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags = 0) {
-    if (attr.send_cq == nullptr || attr.recv_cq == nullptr || attr.send_cq->context != pd->context ||
-        attr.recv_cq->context != pd->context)
-        return fail_pointer<Qp>(EINVAL);
+    // A14: an XRC initiator receives nothing.
+    const bool receives = attr.qp_type != IBV_QPT_XRC_SEND;
+    if (attr.send_cq == nullptr || attr.send_cq->context != pd->context) return fail_pointer<Qp>(EINVAL);
+    if (receives && (attr.recv_cq == nullptr || attr.recv_cq->context != pd->context)) return fail_pointer<Qp>(EINVAL);
     if (attr.srq != nullptr && attr.srq->context != pd->context) return fail_pointer<Qp>(EINVAL);
     Session& session = *Pd::of(pd)->context().session;
     auto* qp = new (std::nothrow) Qp{};
@@ -35,7 +36,7 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags = 0)
     abi::CreateQpRequest request;
     request.pd = pd->handle;
     request.send_cq = attr.send_cq->handle;
-    request.recv_cq = attr.recv_cq->handle;
+    if (receives) request.recv_cq = attr.recv_cq->handle;
     request.type = attr.qp_type;
     request.max_send_wr = attr.cap.max_send_wr;
     request.max_recv_wr = attr.cap.max_recv_wr;
@@ -51,45 +52,58 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags = 0)
     int rc = session.call(request, reply, {}, &fds);
     if (rc == 0) {
         rc = adopt(session, reply, fds, *qp);
-        if (rc != 0) session.undo(abi::DestroyQpRequest{reply.qpn});
+        if (rc != 0) session.undo(abi::DestroyQpRequest{reply.qpn, 0, 0});
     }
     if (rc != 0) {
         delete qp;
         return fail_pointer<Qp>(rc);
     }
-    qp->session = &session;
-    qp->sq_sig_all = attr.sq_sig_all != 0;
-    ibv_qp* b = qp->base();
-    b->context = pd->context;
-    b->qp_context = attr.qp_context;
-    b->pd = pd;
-    b->send_cq = attr.send_cq;
-    b->recv_cq = attr.recv_cq;
-    b->srq = attr.srq;
-    b->handle = reply.qpn;
-    b->qp_num = reply.qpn;
-    b->state = IBV_QPS_RESET;
-    b->qp_type = attr.qp_type;
-    pthread_mutex_init(&b->mutex, nullptr);
-    pthread_cond_init(&b->cond, nullptr);
-    {
-        set_up_capture(*qp);
-        CqPairGuard guard(qp->send_cq(), qp->recv_cq());
-        QpSlot& slot = session.qp_slot(reply.slot);
-        slot.qp.store(qp, std::memory_order_relaxed);
-        slot.qpn.store(reply.qpn, std::memory_order_release);
-    }
-    Guard guard(session.objects_lock);
-    session.qps.insert(qp);
+    qp->base()->pd = pd;
+    introduce(*qp, session, pd->context, attr, reply.qpn);
+    set_up_capture(*qp);
+    CqPairGuard guard(qp->send_cq(), qp->recv_cq());
+    QpSlot& slot = session.qp_slot(reply.slot);
+    slot.qp.store(qp, std::memory_order_relaxed);
+    slot.qpn.store(reply.qpn, std::memory_order_release);
     return qp;
+}
+
+// The locks of its CQs are held.
+void leave_slot(Qp& qp) {
+    QpSlot& slot = qp.session->qp_slot(qp.slot);
+    uint32_t number = qp.base()->qp_num;
+    Qp* self = &qp;
+    if (slot.qp.compare_exchange_strong(self, nullptr)) slot.qpn.compare_exchange_strong(number, 0);
+    Guard sends(qp.sq.lock);
+    forget_captured(qp);
 }
 
 }  // namespace
 
+void introduce(Qp& qp, Session& session, ibv_context* context, const ibv_qp_init_attr& attr, uint32_t qpn) {
+    qp.session = &session;
+    qp.sq_sig_all = attr.sq_sig_all != 0;
+    ibv_qp* b = qp.base();
+    b->context = context;
+    b->qp_context = attr.qp_context;
+    b->send_cq = attr.send_cq;
+    b->recv_cq = attr.recv_cq;
+    b->srq = attr.srq;
+    b->handle = qpn;
+    b->qp_num = qpn;
+    b->state = IBV_QPS_RESET;
+    b->qp_type = attr.qp_type;
+    pthread_mutex_init(&b->mutex, nullptr);
+    pthread_cond_init(&b->cond, nullptr);
+    Guard guard(session.objects_lock);
+    session.qps.insert(&qp);
+}
+
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
-    constexpr uint32_t kKnown =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                                IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     if ((attr->comp_mask & ~kKnown) != 0) return fail_pointer<ibv_qp>(EOPNOTSUPP);
+    if (attr->qp_type == IBV_QPT_XRC_RECV) return create_target(context, *attr);
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context)
         return fail_pointer<ibv_qp>(EINVAL);
     const bool flagged = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
@@ -132,21 +146,14 @@ ROCEMU_EXPORT int ibv_destroy_qp(ibv_qp* base) {
     if (!ours(base->context)) return real().ibv_destroy_qp(base);
     Qp* qp = Qp::of(base);
     Session& session = *qp->session;
-    if (const int rc = session.undo(abi::DestroyQpRequest{base->qp_num}); rc != 0) return rc;
+    if (const int rc = session.undo(abi::DestroyQpRequest{base->qp_num, 0, reinterpret_cast<uint64_t>(qp)});
+        rc != 0) return rc;
     if (session.state() != SessionState::Forgotten) {
         {
             // The daemon writes no CQE of it any more; those that are there lead nowhere from now on.
             CqPairGuard guard(qp->send_cq(), qp->recv_cq());
-            QpSlot& slot = session.qp_slot(qp->slot);
-            uint32_t number = base->qp_num;
-            Qp* self = qp;
-            if (slot.qp.compare_exchange_strong(self, nullptr)) slot.qpn.compare_exchange_strong(number, 0);
-            {
-                Guard sends(qp->sq.lock);
-                forget_captured(*qp);
-            }
-            qp->send_cq()->strike_out(base->qp_num);
-            if (qp->recv_cq() != qp->send_cq()) qp->recv_cq()->strike_out(base->qp_num);
+            if (base->qp_type != IBV_QPT_XRC_RECV) leave_slot(*qp);
+            qp->strike_out();
             Guard objects(session.objects_lock);
             session.qps.erase(qp);
         }

@@ -22,8 +22,7 @@ void empty(WorkQueue& queue) {
 // abi/queues.h: a QP in RESET has empty queues at index 0, and no completion of it is seen any more.
 void start_again(Qp& qp) {
     CqPairGuard guard(qp.send_cq(), qp.recv_cq());
-    qp.send_cq()->strike_out(qp.base()->qp_num);
-    if (qp.recv_cq() != qp.send_cq()) qp.recv_cq()->strike_out(qp.base()->qp_num);
+    qp.strike_out();
     Guard sends(qp.sq.lock);
     Guard receives(qp.rq.lock);
     forget_captured(qp);

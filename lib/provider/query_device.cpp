@@ -80,6 +80,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     full.odp_caps.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
                                                    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
                                                    IBV_ODP_SUPPORT_SRQ_RECV;
+    full.xrc_odp_caps = full.odp_caps.per_transport_caps.rc_odp_caps & ~IBV_ODP_SUPPORT_RECV;
     full.odp_caps.per_transport_caps.uc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE;
     full.odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
     // The application may be built with a longer structure than ours, or with a shorter one.

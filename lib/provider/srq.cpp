@@ -10,7 +10,11 @@
 namespace rocemu::provider {
 namespace {
 
-Srq* make_srq(ibv_pd* pd, const ibv_srq_attr& attr, void* srq_context) {
+struct XrcPart {
+    uint32_t xrcd = abi::kNoXrcd, cq = 0;
+};
+
+Srq* make_srq(ibv_pd* pd, const ibv_srq_attr& attr, void* srq_context, XrcPart xrc = {}) {
     Session& session = *Pd::of(pd)->context().session;
     auto* srq = new (std::nothrow) Srq{};
     if (srq == nullptr) return fail_pointer<Srq>(ENOMEM);
@@ -18,6 +22,8 @@ Srq* make_srq(ibv_pd* pd, const ibv_srq_attr& attr, void* srq_context) {
     request.pd = pd->handle;
     request.max_wr = attr.max_wr;
     request.max_sge = attr.max_sge;
+    request.xrcd = xrc.xrcd;
+    request.cq = xrc.cq;
     request.cookie = reinterpret_cast<uint64_t>(srq);
     abi::CreateSrqReply reply;
     FdList fds;
@@ -33,6 +39,7 @@ Srq* make_srq(ibv_pd* pd, const ibv_srq_attr& attr, void* srq_context) {
         return fail_pointer<Srq>(rc);
     }
     srq->session = &session;
+    srq->xrc = xrc.xrcd != abi::kNoXrcd;
     ibv_srq& b = srq->base;
     b.context = pd->context;
     b.srq_context = srq_context;
@@ -65,15 +72,30 @@ int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
-    const bool basic = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attr->srq_type == IBV_SRQT_BASIC;
-    if (!basic) return fail_pointer<ibv_srq>(EOPNOTSUPP);
+    const ibv_srq_type type = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 ? attr->srq_type : IBV_SRQT_BASIC;
+    if (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC) return fail_pointer<ibv_srq>(EOPNOTSUPP);
     if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context)
         return fail_pointer<ibv_srq>(EINVAL);
-    Srq* srq = make_srq(attr->pd, attr->attr, attr->srq_context);
+    XrcPart xrc;
+    if (type == IBV_SRQT_XRC) {
+        constexpr uint32_t kNeeded = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+        if ((attr->comp_mask & kNeeded) != kNeeded || attr->xrcd == nullptr || attr->cq == nullptr ||
+            attr->xrcd->context != context || attr->cq->context != context)
+            return fail_pointer<ibv_srq>(EINVAL);
+        xrc = {Xrcd::of(attr->xrcd)->handle, attr->cq->handle};
+    }
+    Srq* srq = make_srq(attr->pd, attr->attr, attr->srq_context, xrc);
     if (srq == nullptr) return nullptr;
     attr->attr.max_wr = srq->queue.depth;
     attr->attr.max_sge = srq->queue.max_sge;
     return &srq->base;
+}
+
+// What a peer's XRC WRs name. Other SRQs have no number that means anything to a peer.
+int get_srq_num(ibv_srq* base, uint32_t* number) {
+    if (!Srq::of(base)->xrc) return EOPNOTSUPP;
+    *number = base->handle;
+    return 0;
 }
 
 }  // namespace rocemu::provider

@@ -14,11 +14,13 @@ struct Srq {
     Session* session;
     WorkQueue queue;
     uint32_t async_delivered;  // under objects_lock
+    bool xrc;
 
     static Srq* of(ibv_srq* srq) { return reinterpret_cast<Srq*>(srq); }
 };
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+int get_srq_num(ibv_srq* srq, uint32_t* number);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr);
 
 }  // namespace rocemu::provider

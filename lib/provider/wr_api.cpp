@@ -19,6 +19,7 @@ constexpr uint64_t kReadOps =
 // IBTA table of operations by transport (11.4.1.1).
 uint64_t ops_of(ibv_qp_type type) {
     switch (type) {
+        case IBV_QPT_XRC_SEND:
         case IBV_QPT_RC: return kSendOps | kWriteOps | kReadOps;
         case IBV_QPT_UC: return kSendOps | kWriteOps;
         default: return kSendOps;
@@ -103,6 +104,11 @@ void wr_set_ud_addr(ibv_qp_ex* ex, ibv_ah* ah, uint32_t remote_qpn, uint32_t rem
     if (qp.wr_error == 0) set_destination(current(qp), *ah, remote_qpn, remote_qkey);
 }
 
+void wr_set_xrc_srqn(ibv_qp_ex* ex, uint32_t remote_srqn) {
+    Qp& qp = *Qp::of(ex);
+    if (qp.wr_error == 0) current(qp).remote_srqn = remote_srqn;
+}
+
 void set_sges(ibv_qp_ex* ex, size_t count, const ibv_sge* list) {
     Qp& qp = *Qp::of(ex);
     if (qp.wr_error != 0) return;
@@ -172,6 +178,7 @@ void set_wr_api(ibv_qp_ex& qp) {
     qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
     qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
     qp.wr_set_ud_addr = wr_set_ud_addr;
+    qp.wr_set_xrc_srqn = wr_set_xrc_srqn;
     qp.wr_set_sge = wr_set_sge;
     qp.wr_set_sge_list = wr_set_sge_list;
     qp.wr_set_inline_data = wr_set_inline_data;

@@ -80,6 +80,7 @@ bool emit_receive_completions(const QpContext& ctx, ReceiveQueue& q, CompletionB
         c.visible = true;
         c.wr_id = e.wqe.wr_id;
         c.index = e.wqe.index;
+        c.srq = e.wqe.srq;
         c.status = *status;
         c.opcode = e.opcode;
         c.solicited = e.solicited;

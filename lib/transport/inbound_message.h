@@ -25,6 +25,7 @@ struct InboundMessage {
     uint32_t write_rkey = 0;
     uint32_t write_left = 0;  // bytes
     uint32_t write_total = 0;
+    uint32_t srqn = 0;  // XRC: the shared receive queue it names
 
     [[nodiscard]] static Kind kind_of(const wire::OpcodeInfo& op);
     // FIRST and ONLY begin a message, MIDDLE and LAST continue one of the same kind.

@@ -47,6 +47,7 @@ struct TxPacket {
     // UD: where to; 0 and the QP's own peer on connected QPs.
     uint32_t ah;
     uint32_t dest_qpn;
+    uint32_t srqn;  // XRCETH
     // Payload.
     const std::byte* mapped;
     bool captured;  // `mapped` lies in the session's stage
@@ -98,6 +99,7 @@ struct Completion {
     bool is_recv;
     bool solicited;  // counts for a CQ armed for solicited events (errors do too)
     uint32_t index;  // SendWqe::index / RecvWqe::index
+    uint32_t srq;    // RecvWqe::srq
     uint32_t byte_len;
     uint32_t wc_flags;
     uint32_t imm_data;  // raw, or the invalidated rkey

@@ -2,9 +2,9 @@
 // Machine: the protocol of one transport, chosen once, when the QP is created. All machines have the same methods; the
 // Qp passes calls on and knows nothing else about them. Adding a transport: a class with these methods and a line here.
 //
-//   kTransport, kConnected      opcodes it understands; whether it has one peer
+//   kConnected                  whether it has one peer
 //   start_receiving, start_sending, resume_sending (SQE to RTS), stop (entering ERR), reset
-//   handle(packet, now, may_keep)  a packet of kTransport, in a state that takes it; true: it is kept
+//   handle(packet, now, may_keep)  a packet of the QP's transport, in a state that takes it; true: it is kept
 //   poll_kept(), kept_ready()   see Qp
 //   must_wait(op)               a packet with this opcode would be dropped now and not a little later
 //   executed(op, status, original), gather_failed(tag), transmitted(), handle_timeout(now)

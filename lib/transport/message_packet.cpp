@@ -61,6 +61,7 @@ Built build_message_packet(QpContext& ctx, SendQueue& q, uint32_t payload, TxBat
     p.imm_data = e.wqe.imm_data;
     p.ah = e.wqe.ah;
     p.dest_qpn = e.wqe.dest_qpn;
+    p.srqn = e.wqe.srqn;
     p.qkey = qkey_of(ctx, e.wqe);
     // IBTA 9.2.3: the solicited event bit belongs to the last packet of a SEND or a WRITE with immediate.
     p.solicited = last && (e.wqe.flags & send_flags::kSolicited) && e.wqe.opcode != WrOpcode::RdmaWrite;

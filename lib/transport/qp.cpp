@@ -9,6 +9,7 @@
 #include "transport/completions.h"
 #include "transport/machine.h"
 #include "transport/qp_state_table.h"
+#include "transport/request_opcode.h"
 
 namespace rocemu::transport {
 
@@ -130,14 +131,17 @@ bool Qp::reclaim_recv() {
     return impl_->receive_queue.reclaim();
 }
 
+void Qp::name_srq(memory::PdId pd) {
+    impl_->ctx.recv_pd = impl_->ctx.remote_pd = pd;
+}
+
 bool Qp::handle_packet(const wire::PacketView& packet, Instant now, bool may_keep) {
     QpContext& ctx = impl_->ctx;
     bool kept = false;
     impl_->visit([&](auto& m) {
-        // IBTA 9.6.1.2.1: the opcode must be one of the QP's transport. In RESET, INIT and ERR packets are dropped
-        // silently.
+        // In RESET, INIT and ERR packets are dropped silently.
         const bool takes = packet.op->is_response() ? ctx.can_request() : ctx.can_respond();
-        if (packet.op->transport != m.kTransport || !takes) return ctx.count(Counter::rx_dropped_in_state);
+        if (!transport_fits(ctx.config.type, packet.op->transport) || !takes) return ctx.count(Counter::rx_dropped_in_state);
         if (m.kConnected && ctx.state() == QpState::Rtr) ctx.communication_established();
         kept = m.handle(packet, now, may_keep && ctx.config.reorder_packets != 0);
     });

@@ -35,7 +35,7 @@ struct QpConfig {
     QpCaps caps;
     bool sq_sig_all = false;
     memory::PdId pd = 0;
-    memory::PdId recv_pd = 0;  // whose lkeys receive WQEs have, with an SRQ; 0: the QP's PD
+    memory::PdId recv_pd = 0;  // whose lkeys receive WQEs have, with an SRQ; 0: the QP's PD (XRC: see name_srq)
     // Limits of the core for this QP; sizes of its rings, allocated at construction. With these defaults and one SGE
     // per WQE a QP takes about 42 KiB (32 KiB with max_dest_rd_atomic 16); dma_window is 16 KiB of it.
     uint32_t send_window_wqes = 64;     // WQEs fetched from the SQ and not completed yet (<= max_send_wr)
@@ -87,6 +87,9 @@ class Qp {
     // With an SRQ: one WQE is posted before a packet that may need one, and taken back behind it. True if it was not
     // used.
     bool reclaim_recv();
+    // XRC target, before each request packet: the PD of the shared receive queue that the packet names; 0: it names none
+    // of the QP's domain. What is lent for the packet is of that queue.
+    void name_srq(memory::PdId pd);
 
     // --- inputs ---------------------------------------------------------------------------------------------------
     // A packet for this QPN that passed parsing, ICRC and address checks. Payload pointers stay valid until the DMA

@@ -35,7 +35,8 @@ inline constexpr unsigned kTagPsnBits = 47;
 struct QpContext {
     QpContext(Qp* owner, const QpConfig& c, Environment e)
         : qp(owner), config(c), env(e), dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u})) {
-        if (config.recv_pd == 0) config.recv_pd = config.pd;
+        recv_pd = config.recv_pd != 0 ? config.recv_pd : config.pd;
+        remote_pd = config.pd;
     }
 
     Qp* qp;
@@ -48,25 +49,32 @@ struct QpContext {
     bool established = false;
     bool has_windows = false;  // memory windows were bound through this QP
     uint16_t generation = 0;  // counts resets
+    // PDs of the keys in receive WQEs, and of the rkeys in requests. An XRC target has no PD: they are those of the shared
+    // receive queue that the request names (0: none).
+    memory::PdId recv_pd = 0, remote_pd = 0;
     // Places in the DMA queue that belong to READ responses on their way: requests leave them free.
     uint32_t responses_expected = 0;
 
     [[nodiscard]] QpState state() const { return attr.state; }
     // The requester may send and the completer listens. IBTA 10.3.1: RTS, and SQD for what was begun.
-    [[nodiscard]] bool can_request() const { return state() == QpState::Rts || state() == QpState::Sqd; }
+    // A14: an XRC target sends no requests, an XRC initiator takes none.
+    [[nodiscard]] bool can_request() const {
+        return (state() == QpState::Rts || state() == QpState::Sqd) && config.type != QpType::XrcRecv;
+    }
     // IBTA 10.3.1: requests are accepted from RTR on; a broken send queue (SQE) does not stop the receive side.
     [[nodiscard]] bool can_respond() const {
-        return state() == QpState::Rtr || state() == QpState::Rts || state() == QpState::Sqd ||
-               state() == QpState::Sqe;
+        return (state() == QpState::Rtr || state() == QpState::Rts || state() == QpState::Sqd ||
+                state() == QpState::Sqe) &&
+               config.type != QpType::XrcSend;
     }
     [[nodiscard]] uint64_t gather_tag(uint64_t psn) const { return uint64_t{generation} << kTagPsnBits | psn; }
     [[nodiscard]] bool is_current(uint64_t tag) const {
         return static_cast<uint16_t>((tag & ~kResponseTag) >> kTagPsnBits) == generation;
     }
-    // Memory that the peer names by an rkey.
+    // Memory that the peer names by an rkey, in the request at hand.
     [[nodiscard]] memory::KeyStatus resolve_remote(uint32_t rkey, uint64_t addr, uint32_t length, uint32_t need,
                                                    memory::Segment& out) const {
-        return env.keys.resolve_remote(rkey, config.pd, config.qpn, addr, length, need, out);
+        return env.keys.resolve_remote(rkey, remote_pd, config.qpn, addr, length, need, out);
     }
     void count(Counter c, uint64_t n = 1) const { env.counters.add(c, n); }
     void raise(AsyncEvent e) { events |= 1u << static_cast<unsigned>(e); }

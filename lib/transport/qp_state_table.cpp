@@ -62,12 +62,14 @@ constexpr Transition kUd[]{
     {Sqd, Sqd, 0, kPkeyIndex | kQkey},
     {Sqe, Rts, 0, kCurState | kQkey},
 };
+// DEVIATION: the manual page has no responder attributes for an initiator and no requester attributes for a target. perftest
+// gives both halves all of them; what the other half has no use for is taken and kept.
 constexpr Transition kXrcSend[]{
     {Reset, Reset, 0, 0},
     {Reset, Init, kInitConnected, 0},
     {Init, Init, 0, kInitConnected},
-    {Init, Rtr, kPath, kRtrOptional},
-    {Rtr, Rts, kSqPsn | kRequester, kLive},
+    {Init, Rtr, kPath, kRtrOptional | kResponder},
+    {Rtr, Rts, kSqPsn | kRequester, kLive | kMinRnrTimer},
     {Rts, Rts, 0, kLive},
     {Rts, Sqd, 0, kNotify},
     {Sqd, Rts, 0, kLive},
@@ -78,7 +80,7 @@ constexpr Transition kXrcRecv[]{
     {Reset, Init, kInitConnected, 0},
     {Init, Init, 0, kInitConnected},
     {Init, Rtr, kPath | kResponder, kRtrOptional},
-    {Rtr, Rts, kSqPsn | kTimeout, kLive | kMinRnrTimer},
+    {Rtr, Rts, kSqPsn | kTimeout, kLive | kMinRnrTimer | kRequester},
     {Rts, Rts, 0, kLive | kMinRnrTimer},
     {Rts, Sqd, 0, kNotify},
     {Sqd, Rts, 0, kLive | kMinRnrTimer},

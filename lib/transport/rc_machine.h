@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RcMachine: what a reliably connected QP does with packets: requester, completer, retry and responder together. One of
-// the machines a Qp may hold (see machine.h for what they have in common). Read IBTA volume 1, 9.7.
+// the machines a Qp may hold (see machine.h for what they have in common). XRC QPs are of it too: an initiator uses one
+// half, a target the other. Read IBTA volume 1, 9.7, annex A14.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,6 @@ namespace rocemu::transport {
 
 class RcMachine {
   public:
-    static constexpr wire::Transport kTransport = wire::Transport::Rc;
     static constexpr bool kConnected = true;
 
     RcMachine(QpContext& ctx, SendQueue& sends, ReceiveQueue& receives)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which BTH opcode a work request becomes, by its place in the message, and which WC opcode it completes with.
-// Read IBTA volume 1, 9.2.1 (opcodes) and 11.4.1.1 (operation types by transport).
+// Read IBTA volume 1, 9.2.1 (opcodes) and 11.4.1.1 (operation types by transport), annex A14 (XRC: as RC, in a class of
+// its own).
 #pragma once
 
 #include <array>
@@ -21,10 +22,39 @@ struct RequestOpcodes {
     WcOpcode completion = WcOpcode::Send;
 };
 
+// IBTA 9.2.1: the upper three bits of an opcode are the transport. XRC has the operations of RC under the same lower five.
+inline constexpr uint8_t kXrcOpcodes = 0xa0;
+static_assert(static_cast<uint8_t>(wire::Opcode::XrcFetchAdd) ==
+              (static_cast<uint8_t>(wire::Opcode::RcFetchAdd) | kXrcOpcodes));
+
+[[nodiscard]] constexpr bool is_xrc(QpType type) {
+    return type == QpType::XrcSend || type == QpType::XrcRecv;
+}
+// An RC opcode as a QP of this type sends it.
+[[nodiscard]] constexpr uint8_t acked_opcode(QpType type, wire::Opcode rc) {
+    return static_cast<uint8_t>(static_cast<uint8_t>(rc) | (is_xrc(type) ? kXrcOpcodes : 0));
+}
+// IBTA 9.6.1.2.1: the opcode must be one of the QP's transport.
+[[nodiscard]] constexpr bool transport_fits(QpType type, wire::Transport transport) {
+    switch (transport) {
+        case wire::Transport::Rc:
+            return type == QpType::Rc;
+        case wire::Transport::Uc:
+            return type == QpType::Uc;
+        case wire::Transport::Ud:
+            return type == QpType::Ud;
+        case wire::Transport::Xrc:
+            return is_xrc(type);
+        case wire::Transport::Cnp:
+            return false;  // of no transport
+    }
+    return false;
+}
+
 namespace detail {
 using enum wire::Opcode;
 using enum SgeUse;
-// Indexed by WrOpcode.
+// Indexed by WrOpcode; the first one for XRC too.
 inline constexpr std::array<RequestOpcodes, 12> kRcRequests{{
     {true, Gather, RcWriteFirst, RcWriteMiddle, RcWriteLast, RcWriteOnly, WcOpcode::RdmaWrite},
     {true, Gather, RcWriteFirst, RcWriteMiddle, RcWriteLastImm, RcWriteOnlyImm, WcOpcode::RdmaWrite},
@@ -71,6 +101,7 @@ inline constexpr std::array<RequestOpcodes, 12> kUdRequests{{
 
 // nullptr: no such work request on a QP of this type.
 [[nodiscard]] constexpr const RequestOpcodes* find_request(QpType type, WrOpcode op) {
+    if (type == QpType::XrcRecv) return nullptr;  // it has no send queue
     const auto& table = type == QpType::Uc   ? detail::kUcRequests
                         : type == QpType::Ud ? detail::kUdRequests
                                              : detail::kRcRequests;
@@ -96,7 +127,8 @@ inline constexpr std::array<RequestOpcodes, 12> kUdRequests{{
 // Precondition: request_supported(type, op) and a request that is sent (not LOCAL_INV or BIND_MW).
 [[nodiscard]] constexpr uint8_t request_opcode(QpType type, WrOpcode op, bool first, bool last) {
     const RequestOpcodes& row = *find_request(type, op);
-    return static_cast<uint8_t>(first ? (last ? row.only : row.first) : (last ? row.last : row.middle));
+    const wire::Opcode code = first ? (last ? row.only : row.first) : (last ? row.last : row.middle);
+    return acked_opcode(type, code);
 }
 
 // Also of work requests that the QP's type does not have: they complete with an error.

@@ -144,6 +144,7 @@ Built Requester::build(Instant now, SendEntry& e, uint32_t payload, TxBatch& bat
 Built Requester::build_data_request(const SendEntry& e, TxBatch& batch) {
     const uint64_t offset = (q_.cur - e.first) * ctx_.mtu;
     TxPacket& p = add_packet(batch, ctx_.qp, request_opcode(ctx_.config.type, e.wqe.opcode, true, true), psn_of(q_.cur), 0);
+    p.srqn = e.wqe.srqn;
     p.remote_addr = e.wqe.remote_addr + offset;
     p.rkey = e.wqe.rkey;
     if (e.is_read()) {

@@ -33,8 +33,8 @@ bool Responder::handle(const wire::PacketView& packet, Instant now, bool may_kee
         return false;
     }
     Request r(packet, now, may_keep);
-    if (!check_psn(r) || !check_opcode_sequence(r) || !check_opcode(r) || !check_resources(r) || !check_length(r) ||
-        !check_key(r))
+    if (!check_psn(r) || !check_opcode_sequence(r) || !check_srq(r) || !check_opcode(r) || !check_resources(r) ||
+        !check_length(r) || !check_key(r))
         return r.kept;
     execute(r);
     reply(r);
@@ -105,6 +105,18 @@ void Responder::ask_again(uint8_t syndrome) {
 // IBTA 9.7.4.1.2: FIRST and ONLY begin a message, MIDDLE and LAST continue one of the same kind.
 bool Responder::check_opcode_sequence(const Request& r) {
     return message_.continues(r.op) || refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+}
+
+// A14: each request names a shared receive queue of the target's domain, also one that takes no receive: its PD is
+// the one of the keys. All packets of a message name the same.
+bool Responder::check_srq(const Request& r) {
+    if (ctx_.config.type != QpType::XrcRecv) return true;
+    const uint32_t srqn = r.packet.xrceth().srqn;
+    if (!r.op.starts_message() && srqn != message_.srqn)
+        return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    if (ctx_.remote_pd == 0) return refuse(r, NakCode::InvalidRdRequest, WcStatus::RemInvRdReqErr);
+    message_.srqn = srqn;
+    return true;
 }
 
 // IBTA 9.7.4.1.3: known to this QP, and allowed by its access flags.
@@ -204,7 +216,7 @@ bool Responder::check_key(Request& r) {
 }
 
 bool Responder::check_send_key(Request& r) {
-    if (resolve_range(ctx_.env.keys, ctx_.config.recv_pd, rq_.sges_of(r.receive), message_.received, r.payload(),
+    if (resolve_range(ctx_.env.keys, ctx_.recv_pd, rq_.sges_of(r.receive), message_.received, r.payload(),
                       access_flags::kLocalWrite, r.segments, r.segment_count) != SgeStatus::Ok)
         return refuse(r, NakCode::RemoteOperationalError, WcStatus::LocProtErr);
     if (!r.op.has_invalidate()) return true;
@@ -212,7 +224,7 @@ bool Responder::check_send_key(Request& r) {
     // the check, the last one: nothing refuses the packet any more, and its receive completes later.
     r.wc_flags = wc_flags::kWithInv;
     r.wc_data = r.packet.ieth().rkey;
-    if (ctx_.env.keys.invalidate(r.wc_data, ctx_.config.pd, ctx_.config.qpn)) return true;
+    if (ctx_.env.keys.invalidate(r.wc_data, ctx_.remote_pd, ctx_.config.qpn)) return true;
     return refuse(r, NakCode::RemoteAccessError, WcStatus::RemInvReqErr, AsyncEvent::QpAccessErr);
 }
 

@@ -96,6 +96,7 @@ class Responder {
     // The chain: false ends it.
     bool check_psn(Request& r);
     bool check_opcode_sequence(const Request& r);
+    bool check_srq(const Request& r);
     bool check_opcode(const Request& r);
     bool check_resources(Request& r);
     bool check_length(const Request& r);
@@ -132,6 +133,8 @@ class Responder {
     bool send_read_packet(Resource& r, uint32_t payload, TxBatch& batch);
     void answer_failed(Resource& r, uint64_t psn, wire::NakCode code);
     void send_nak(TxBatch& batch);
+    // A response packet; the opcode is RC's, or XRC's of the same kind.
+    TxPacket& add_response(TxBatch& batch, wire::Opcode rc_opcode, uint64_t psn, uint32_t payload = 0);
 
     QpContext& ctx_;
     ReceiveQueue& rq_;

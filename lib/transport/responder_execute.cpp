@@ -39,6 +39,7 @@ void Responder::execute_read(const Request& r) {
     res.end = r.psn + packets_of(reth.length, ctx_.mtu);
     res.addr = reth.va;
     res.rkey = reth.rkey;
+    res.pd = ctx_.remote_pd;
     res.length = reth.length;
     res.mark = ctx_.dma.mark();
     ctx_.count(Counter::rx_read_requests);

@@ -21,6 +21,7 @@ struct Resource {
     uint64_t original = 0;  // atomic: the value found
     AtomicOperands operands;
     uint32_t rkey = 0;
+    memory::PdId pd = 0;  // READ: of the rkey
     uint32_t length = 0;  // bytes
     uint32_t msn = 0;
     bool atomic = false;

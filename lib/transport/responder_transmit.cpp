@@ -2,15 +2,14 @@
 // What the responder sends: answers to READs and atomics in the order of their requests, then one NAK or ACK. Each
 // answer acknowledges everything before it, so ACKs are needed only at the end. See responder.h.
 // Read IBTA volume 1, 9.7.5.1.2 (coalescing), 9.7.5.1.8 (order of responses), 9.3.5 (AETH).
+#include "transport/request_opcode.h"
 #include "transport/responder.h"
 
 namespace rocemu::transport {
 
-namespace {
-constexpr uint8_t opcode_of(wire::Opcode op) {
-    return static_cast<uint8_t>(op);
+TxPacket& Responder::add_response(TxBatch& batch, wire::Opcode rc_opcode, uint64_t psn, uint32_t payload) {
+    return add_packet(batch, ctx_.qp, acked_opcode(ctx_.config.type, rc_opcode), psn_of(psn), payload);
 }
-}  // namespace
 
 bool Responder::poll_transmit(TxBudget& budget, TxBatch& batch) {
     if (!ctx_.can_respond()) return false;
@@ -27,7 +26,7 @@ bool Responder::poll_transmit(TxBudget& budget, TxBatch& batch) {
     }
     AckPoint point;
     while (!batch.full() && acks_.next(point)) {
-        TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAcknowledge), psn_of(point.psn), 0);
+        TxPacket& p = add_response(batch, wire::Opcode::RcAcknowledge, point.psn);
         p.syndrome = ack_syndrome(point.msn);
         p.msn = point.msn;
         ctx_.count(Counter::acks_sent);
@@ -50,7 +49,7 @@ bool Responder::send_answer(Resource& r, TxBudget& budget, TxBatch& batch) {
         const uint32_t payload = r.atomic ? 0 : payload_at(r.length, ctx_.mtu, r.next - r.first);
         if (batch.full() || batch.segments.room() == 0 || budget.exhausted(payload)) return false;
         if (r.atomic) {
-            TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAtomicAcknowledge), psn_of(r.next), 0);
+            TxPacket& p = add_response(batch, wire::Opcode::RcAtomicAcknowledge, r.next);
             p.syndrome = ack_syndrome(r.msn);
             p.msn = r.msn;
             p.compare_add = r.original;
@@ -69,8 +68,9 @@ bool Responder::send_answer(Resource& r, TxBudget& budget, TxBatch& batch) {
 bool Responder::send_read_packet(Resource& r, uint32_t payload, TxBatch& batch) {
     // The key is looked at for each packet: memory deregistered under way must not be read, and the peer is told.
     memory::Segment s{};
-    if (payload != 0 && ctx_.resolve_remote(r.rkey, r.addr + (r.next - r.first) * ctx_.mtu, payload,
-                                            access_flags::kRemoteRead, s) != memory::KeyStatus::Ok) {
+    const uint64_t addr = r.addr + (r.next - r.first) * ctx_.mtu;
+    if (payload != 0 && ctx_.env.keys.resolve_remote(r.rkey, r.pd, ctx_.config.qpn, addr, payload,
+                                                     access_flags::kRemoteRead, s) != memory::KeyStatus::Ok) {
         answer_failed(r, r.next, wire::NakCode::RemoteAccessError);
         return false;
     }
@@ -79,7 +79,7 @@ bool Responder::send_read_packet(Resource& r, uint32_t payload, TxBatch& batch) 
     using enum wire::Opcode;
     const wire::Opcode op =
         first ? (last ? RcReadResponseOnly : RcReadResponseFirst) : (last ? RcReadResponseLast : RcReadResponseMiddle);
-    TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(op), psn_of(r.next), payload);
+    TxPacket& p = add_response(batch, op, r.next, payload);
     if (first || last) p.syndrome = ack_syndrome(r.msn);
     p.msn = r.msn;
     if (payload != 0) {
@@ -106,7 +106,7 @@ void Responder::answer_failed(Resource& r, uint64_t psn, wire::NakCode code) {
 }
 
 void Responder::send_nak(TxBatch& batch) {
-    TxPacket& p = add_packet(batch, ctx_.qp, opcode_of(wire::Opcode::RcAcknowledge), psn_of(nak_.psn), 0);
+    TxPacket& p = add_response(batch, wire::Opcode::RcAcknowledge, nak_.psn);
     p.syndrome = nak_.syndrome;
     p.msn = nak_.msn;
     // A NAK acknowledges what lies before it.

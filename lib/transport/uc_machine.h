@@ -11,7 +11,6 @@ namespace rocemu::transport {
 
 class UcMachine {
   public:
-    static constexpr wire::Transport kTransport = wire::Transport::Uc;
     static constexpr bool kConnected = true;
 
     UcMachine(QpContext& ctx, SendQueue& sends, ReceiveQueue& receives)

@@ -51,7 +51,7 @@ bool UcResponder::check_length(const wire::PacketView& packet) {
 bool UcResponder::check_key(const wire::PacketView& packet) {
     const auto n = static_cast<uint32_t>(packet.payload.size());
     if (sends(packet)) {
-        const SgeStatus s = resolve_range(ctx_.env.keys, ctx_.config.recv_pd, rq_.sges_of(receive_), message_.received, n,
+        const SgeStatus s = resolve_range(ctx_.env.keys, ctx_.recv_pd, rq_.sges_of(receive_), message_.received, n,
                                           access_flags::kLocalWrite, segments_, segment_count_);
         return s == SgeStatus::Ok || fail(WcStatus::LocProtErr);
     }

@@ -12,7 +12,6 @@ namespace rocemu::transport {
 
 class UdMachine {
   public:
-    static constexpr wire::Transport kTransport = wire::Transport::Ud;
     static constexpr bool kConnected = false;
 
     UdMachine(QpContext& ctx, SendQueue& sends, ReceiveQueue& receives)

@@ -71,7 +71,7 @@ bool UdResponder::place(uint64_t receive, uint32_t offset, std::span<const std::
     std::array<memory::Segment, kMaxSge> segments;
     uint32_t count = 0;
     const auto length = static_cast<uint32_t>(bytes.size());
-    if (resolve_range(ctx_.env.keys, ctx_.config.recv_pd, rq_.sges_of(receive), offset, length, access_flags::kLocalWrite,
+    if (resolve_range(ctx_.env.keys, ctx_.recv_pd, rq_.sges_of(receive), offset, length, access_flags::kLocalWrite,
                       segments, count) != SgeStatus::Ok)
         return false;
     push_placement(ctx_.dma, 0, bytes, {segments.data(), count}, receive, true);

@@ -25,6 +25,7 @@ struct SendWqe {
     // UD: the session's number of the address handle, and the destination QP; 0 on connected QPs.
     uint32_t ah = 0;
     uint32_t dest_qpn = 0;
+    uint32_t srqn = 0;         // XRC: the peer's shared receive queue
     uint64_t compare_add = 0;  // BIND_MW: bytes
     uint64_t swap = 0;         // BIND_MW: access_flags
     // Payload in memory the daemon has mapped (inline data in the SQ slot, the session's stage): valid until the
@@ -39,6 +40,7 @@ struct RecvWqe {
     uint32_t index = 0;  // free-running RQ index
     uint8_t num_sge = 0;
     uint64_t length = 0;  // bytes, sum of the SGEs
+    uint32_t srq = 0;     // XRC: which shared receive queue lent it, echoed in the completion
     WcStatus preset_error = WcStatus::Success;
 };
 

@@ -62,13 +62,17 @@ void Endpoint::connect(const QpAttr& given) {
             throw std::runtime_error(std::string("modify: ") + bad);
     };
     const QpType type = qp.config().type;
-    const bool rc = type == QpType::Rc;
+    const uint32_t responder =
+        type == QpType::Rc || type == QpType::XrcRecv ? kMaxDestRdAtomic | kMinRnrTimer : 0;
+    const uint32_t requester = type == QpType::Rc || type == QpType::XrcSend
+                                   ? kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic
+                                   : 0;
     step(QpState::Init, kPkeyIndex | kPort | (type == QpType::Ud ? kQkey : kAccessFlags));
     if (type == QpType::Ud)
         step(QpState::Rtr, 0);
     else
-        step(QpState::Rtr, kAv | kPathMtu | kDestQpn | kRqPsn | (rc ? kMaxDestRdAtomic | kMinRnrTimer : 0));
-    step(QpState::Rts, kSqPsn | (rc ? kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic : 0));
+        step(QpState::Rtr, kAv | kPathMtu | kDestQpn | kRqPsn | responder);
+    step(QpState::Rts, kSqPsn | requester | (type == QpType::XrcRecv ? kTimeout : 0));
 }
 
 void Endpoint::set_state(QpState state) {
@@ -94,6 +98,7 @@ void Endpoint::send(PostedSend wr) {
     wr.wqe.index = static_cast<uint32_t>(next_send_++);
     wr.wqe.num_sge = static_cast<uint8_t>(wr.sges.size());
     wr.wqe.length = static_cast<uint32_t>(sum_of(wr.sges));
+    if (qp.config().type == QpType::XrcSend && wr.wqe.srqn == 0) wr.wqe.srqn = kSrqn;
     if (wr.wqe.mapped != nullptr) wr.sges.clear();  // inline: the core sees no SGEs
     send_backlog_.push_back(std::move(wr));
 }
@@ -124,6 +129,11 @@ void Endpoint::offer_receives() {
         qp.post_recv(receive_backlog_.front().wqe, receive_backlog_.front().sges);
 }
 
+void Endpoint::name_srq(const wire::PacketView& packet) {
+    if (qp.config().type == QpType::XrcRecv && packet.op->has(wire::ext::kXrcEth))
+        qp.name_srq(packet.xrceth().srqn == kSrqn ? srq_pd : 0);
+}
+
 void Endpoint::offer(Instant now) {
     offer_receives();
     for (; !send_backlog_.empty() && qp.send_room() > 0; send_backlog_.pop_front())
@@ -145,6 +155,7 @@ void Endpoint::deliver(const FrameBytes& frame, Instant now) {
         return;
     }
     offer_receives();
+    name_srq(view);
     if (qp.handle_packet(view, now, kept_.size() < keeps))
         kept_[{view.op->is_response(), view.bth.psn}] = frame;
     else
@@ -164,6 +175,7 @@ void Endpoint::replay_kept(Instant now) {
         wire::PacketView view;
         (void)wire::parse_frame(*frame, view);
         offer_receives();
+        name_srq(view);
         if (qp.handle_packet(view, now)) violations.emplace_back("keeps a packet against our will");
         run_dma(now, frame);
     }
@@ -192,6 +204,7 @@ FrameBytes Endpoint::build(const TxPacket& p, const TxBatch& batch) {
     bth.psn = p.psn.value();
     bth.dest_qp = p.ah != 0 ? p.dest_qpn : qp.attr().dest_qpn;
     wire::ExtHeaders ext;
+    ext.xrceth.srqn = p.srqn;
     ext.deth = {p.qkey, qp.config().qpn};
     ext.reth = {p.remote_addr, p.rkey, p.dma_len};
     ext.atomic_eth = {p.remote_addr, p.rkey, p.swap, p.compare_add};

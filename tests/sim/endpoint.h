@@ -21,6 +21,7 @@ namespace rocemu::sim {
 
 inline constexpr uint32_t kPd = 7;
 inline constexpr uint32_t kKey = 0x105;  // covers the whole memory, all rights
+inline constexpr uint32_t kSrqn = 0x321;  // XRC: the shared receive queue of an endpoint
 
 struct PostedSend {
     transport::SendWqe wqe;
@@ -52,6 +53,9 @@ class Endpoint {
 
     // Drops what was queued and recorded and clears the memory: for a new connection on the same QP.
     void forget();
+
+    // XRC: the PD of the shared receive queue kSrqn.
+    memory::PdId srq_pd = kPd;
 
     // NIC.
     void deliver(const FrameBytes& frame, Instant now);
@@ -85,6 +89,7 @@ class Endpoint {
   private:
     void offer(Instant now);
     void offer_receives();
+    void name_srq(const wire::PacketView& packet);
     void run_dma(Instant now, const FrameBytes& frame);
     void replay_kept(Instant now);
     bool transmit(Instant now, Link& out);

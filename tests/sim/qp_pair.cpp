@@ -7,13 +7,15 @@ namespace rocemu::sim {
 using namespace transport;
 
 namespace {
+constexpr uint32_t kQpnA = 0x11, kQpnB = 0x22;
+
 QpConfig config_of(const PairOptions& o, uint32_t qpn) {
     QpConfig c = o.config;
     c.qpn = qpn;
     c.pd = kPd;
+    if (qpn == kQpnB) c.type = o.type_b.value_or(c.type);
     return c;
 }
-constexpr uint32_t kQpnA = 0x11, kQpnB = 0x22;
 }  // namespace
 
 PairOptions::PairOptions() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "tests/sim/endpoint.h"
 
@@ -15,6 +16,7 @@ struct PairOptions {
     uint64_t memory_bytes = 4 << 20;
     uint32_t psn_a = 0x100, psn_b = 0x200;  // what A and B begin to send with
     transport::QpConfig config;             // of both; qpn and pd are set here
+    std::optional<QpType> type_b;           // of B, if it is another (XRC)
     transport::QpAttr attr;                 // of both; connection fields are set here
     PairOptions();
 };

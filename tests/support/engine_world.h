@@ -137,7 +137,12 @@ class EngineWorld {
         a.access_flags = access_flags::kLocalWrite | access_flags::kRemoteWrite | access_flags::kRemoteRead |
                          access_flags::kRemoteAtomic;
         a.port_num = 1;
+        // A14: an XRC initiator has no responder, a target no requester.
         const bool rc = q.type == QpType::Rc;
+        const uint32_t responder = rc || q.type == QpType::XrcRecv ? kMaxDestRdAtomic | kMinRnrTimer : 0;
+        const uint32_t requester = rc || q.type == QpType::XrcSend ? kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic
+                                   : q.type == QpType::XrcRecv     ? kTimeout
+                                                                   : 0;
         if (const int e = modify(q, a, kState | kPkeyIndex | kPort | kAccessFlags)) return e;
         a = {};
         a.state = QpState::Rtr;
@@ -149,11 +154,7 @@ class EngineWorld {
         a.ah.is_global = 1;
         a.ah.port_num = 1;
         const wire::AddressVector path = route(q.device, peer.device);
-        if (const int e = modify(q, a,
-                                 kState | kAv | kPathMtu | kDestQpn | kRqPsn |
-                                     (rc ? kMaxDestRdAtomic | kMinRnrTimer : 0),
-                                 &path))
-            return e;
+        if (const int e = modify(q, a, kState | kAv | kPathMtu | kDestQpn | kRqPsn | responder, &path)) return e;
         a = {};
         a.state = QpState::Rts;
         a.timeout = timeout;
@@ -161,7 +162,7 @@ class EngineWorld {
         a.rnr_retry = 7;
         a.sq_psn = psn;
         a.max_rd_atomic = 16;
-        return modify(q, a, kState | kSqPsn | (rc ? kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic : 0));
+        return modify(q, a, kState | kSqPsn | requester);
     }
     // A datagram QP up to RTS.
     int activate(AppQp& q, uint32_t qkey = kUdQkey) {

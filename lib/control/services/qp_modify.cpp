@@ -11,6 +11,7 @@
 #include "control/log.h"
 #include "control/qp_attr_record.h"
 #include "control/services/services.h"
+#include "control/services/xrc_service.h"
 #include "net/address.h"
 
 namespace rocemu::control {
@@ -25,6 +26,16 @@ struct Modification {
     int error = 0;
     transport::QpAttr after;
 };
+
+struct Place {
+    uint32_t device, shard;
+};
+// Where a QP of the session is, or an XRC target that it has a handle of.
+std::optional<Place> find_qp(const Session& session, uint32_t qpn) {
+    if (const auto it = session.qps.find(qpn); it != session.qps.end()) return Place{it->second.device, it->second.shard};
+    if (const auto domain = find_target(session, qpn)) return Place{domain->device, domain->shard};
+    return std::nullopt;
+}
 
 void refuse(const Modification& m, const char* why, int error, Replier& reply) {
     log::info("{}: modify_qp {:#x}: {} ({})", m.session->name(), m.qpn, why, std::strerror(error));
@@ -79,13 +90,13 @@ void submit(Control& control, std::shared_ptr<Modification> m, Replier reply) {
 
 void handle(Call& call, const abi::ModifyQpRequest& request) {
     Control& control = call.control;
-    const auto it = call.session->qps.find(request.qpn);
-    if (it == call.session->qps.end()) return call.reply.fail(EINVAL);
-    Device& device = *control.devices[it->second.device];
+    const auto place = find_qp(*call.session, request.qpn);
+    if (!place) return call.reply.fail(EINVAL);
+    Device& device = *control.devices[place->device];
     auto m = std::make_shared<Modification>();
     m->session = call.session;
     m->qpn = request.qpn;
-    m->shard = it->second.shard;
+    m->shard = place->shard;
     m->mask = request.mask;
     m->attr = attr_of(request.attr);
     if (const char* fault = fault_of(device, *m)) return refuse(*m, fault, EINVAL, call.reply);
@@ -105,19 +116,19 @@ void handle(Call& call, const abi::ModifyQpRequest& request) {
         device, route.dst_gid, [&control, m, reply = call.reply](int error, const wire::MacAddress& mac) mutable {
             if (error != 0) return refuse(*m, "ah_attr.grh.dgid: nobody answers for this address", error, reply);
             // The QP may be gone by now, and its number somebody else's.
-            if (m->session->ending || !m->session->qps.contains(m->qpn)) return reply.fail(EINVAL);
+            if (m->session->ending || !find_qp(*m->session, m->qpn)) return reply.fail(EINVAL);
             m->route->dst_mac = mac;
             submit(control, m, reply);
         });
 }
 
 void handle(Call& call, const abi::QueryQpRequest& request) {
-    const auto it = call.session->qps.find(request.qpn);
-    if (it == call.session->qps.end()) return call.reply.fail(EINVAL);
+    const auto place = find_qp(*call.session, request.qpn);
+    if (!place) return call.reply.fail(EINVAL);
     auto attr = std::make_shared<transport::QpAttr>();
     auto found = std::make_shared<bool>(false);
     call.control.call(
-        call.session, it->second.shard,
+        call.session, place->shard,
         [attr, found, qpn = request.qpn](engine::Shard& shard) {
             *found = shard.query_qp(qpn, attr.get());
             return true;

@@ -10,6 +10,7 @@
 #include "abi/queues.h"
 #include "control/log.h"
 #include "control/services/services.h"
+#include "control/services/xrc_service.h"
 
 namespace rocemu::control {
 namespace {
@@ -23,9 +24,9 @@ struct QueueSizes {
 };
 
 // nullptr, or which capacity is too large.
-const char* size_queues(const config::LimitOptions& limits, abi::CreateQpRequest r, bool has_srq, QueueSizes& out) {
-    // ibv_create_qp(3): with an SRQ the capacities of the receive queue are ignored.
-    if (has_srq) r.max_recv_wr = r.max_recv_sge = 0;
+const char* size_queues(const config::LimitOptions& limits, abi::CreateQpRequest r, bool own_rq, QueueSizes& out) {
+    // ibv_create_qp(3): without a receive queue of its own its capacities are ignored.
+    if (!own_rq) r.max_recv_wr = r.max_recv_sge = 0;
     if (r.max_send_wr > limits.max_qp_wr) return "max_send_wr";
     if (r.max_recv_wr > limits.max_qp_wr) return "max_recv_wr";
     if (r.max_send_sge > limits.max_sge) return "max_send_sge";
@@ -41,14 +42,14 @@ const char* size_queues(const config::LimitOptions& limits, abi::CreateQpRequest
     const auto room = static_cast<uint32_t>(out.sq_stride - sizeof(abi::SqWqe));
     out.caps.max_inline_data = std::max(r.max_inline_data, std::min(room, static_cast<uint32_t>(limits.max_inline)));
     out.sq_bytes = queue_bytes(out.caps.max_send_wr, out.sq_stride);
-    out.rq_bytes = has_srq ? 0 : queue_bytes(out.caps.max_recv_wr, out.rq_stride);
+    out.rq_bytes = own_rq ? queue_bytes(out.caps.max_recv_wr, out.rq_stride) : 0;
     return nullptr;
 }
 
 engine::QpSetup setup_of(const Control& control, const Session& session, const QpObject& qp, uint32_t qpn,
                          const abi::CreateQpRequest& request, const QueueSizes& sizes, const SrqObject* srq) {
-    const config::LimitOptions& limits = control.config.limits;
     engine::QpSetup s;
+    s.config = limits_of(control, qp.device);
     s.config.qpn = qpn;
     s.config.type = qp.type;
     s.config.caps = sizes.caps;
@@ -60,15 +61,12 @@ engine::QpSetup setup_of(const Control& control, const Session& session, const Q
         s.config.recv_pd = srq->pd;
         s.config.caps.max_recv_sge = srq->max_sge;
         s.srq = qp.srq;
+    } else if (qp.type == QpType::XrcSend) {
+        s.config.recv_window_wqes = 1;
     } else {
         s.config.recv_window_wqes = std::min(s.config.recv_window_wqes, sizes.caps.max_recv_wr);
         s.rq = view_of(qp.block.address + sizes.sq_bytes, sizes.caps.max_recv_wr, sizes.rq_stride);
     }
-    s.config.max_dest_rd_atomic = s.config.max_rd_atomic = static_cast<uint32_t>(limits.max_rd_atomic);
-    s.config.window_packets = static_cast<uint32_t>(limits.window_packets);
-    s.config.reorder_packets = static_cast<uint32_t>(limits.reorder_packets);
-    s.config.reorder_time = limits.reorder_us * kMicrosecond;
-    s.config.max_path_mtu = control.devices[qp.device]->active_mtu();
     s.device = qp.device;
     s.session = session.id;
     s.slot = qp.slot;
@@ -100,7 +98,7 @@ int acquire(Control& control, Session& session, uint64_t bytes, QpObject& qp, ui
 
 bool type_supported(uint32_t type) {
     return type == static_cast<uint32_t>(QpType::Rc) || type == static_cast<uint32_t>(QpType::Uc) ||
-           type == static_cast<uint32_t>(QpType::Ud);
+           type == static_cast<uint32_t>(QpType::Ud) || type == static_cast<uint32_t>(QpType::XrcSend);
 }
 
 void release_users(Session& session, const QpObject& qp) {
@@ -112,15 +110,30 @@ void release_users(Session& session, const QpObject& qp) {
 
 }  // namespace
 
+transport::QpConfig limits_of(const Control& control, uint32_t device) {
+    const config::LimitOptions& limits = control.config.limits;
+    transport::QpConfig c;
+    c.max_dest_rd_atomic = c.max_rd_atomic = static_cast<uint32_t>(limits.max_rd_atomic);
+    c.window_packets = static_cast<uint32_t>(limits.window_packets);
+    c.reorder_packets = static_cast<uint32_t>(limits.reorder_packets);
+    c.reorder_time = limits.reorder_us * kMicrosecond;
+    c.max_path_mtu = control.devices[device]->active_mtu();
+    return c;
+}
+
 void handle(Call& call, const abi::CreateQpRequest& request) {
     Session& session = *call.session;
     Control& control = call.control;
+    if (request.type == static_cast<uint32_t>(QpType::XrcRecv)) return create_target(call, request);
+    // A14: an XRC initiator receives nothing.
+    const bool receives = request.type != static_cast<uint32_t>(QpType::XrcSend);
     const auto pd = session.pds.find(request.pd);
     const auto send_cq = session.cqs.find(request.send_cq), recv_cq = session.cqs.find(request.recv_cq);
-    if (pd == session.pds.end() || send_cq == session.cqs.end() || recv_cq == session.cqs.end())
+    if (pd == session.pds.end() || send_cq == session.cqs.end() || (receives && recv_cq == session.cqs.end()))
         return call.reply.fail(EINVAL);
     const uint32_t context = pd->second.context;
-    if (send_cq->second.context != context || recv_cq->second.context != context) return call.reply.fail(EINVAL);
+    if (send_cq->second.context != context || (receives && recv_cq->second.context != context))
+        return call.reply.fail(EINVAL);
     if (!type_supported(request.type)) {
         log::info("{}: create_qp: type {} is not supported yet", session.name(), request.type);
         return call.reply.fail(EOPNOTSUPP);
@@ -129,11 +142,14 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     SrqObject* srq = nullptr;
     if (request.srq != abi::kNoSrq) {
         const auto it = session.srqs.find(request.srq);
-        if (it == session.srqs.end() || it->second.context != context) return call.reply.fail(EINVAL);
+        // An XRC SRQ is found by XRC targets only, by the number in their packets.
+        if (it == session.srqs.end() || it->second.context != context || it->second.xrcd != 0 || !receives)
+            return call.reply.fail(EINVAL);
         srq = &it->second;
     }
+    const bool own_rq = receives && srq == nullptr;
     QueueSizes sizes;
-    if (const char* fault = size_queues(control.config.limits, request, srq != nullptr, sizes)) {
+    if (const char* fault = size_queues(control.config.limits, request, own_rq, sizes)) {
         log::info("{}: create_qp: {} is above the limit of the device", session.name(), fault);
         return call.reply.fail(EINVAL);
     }
@@ -144,7 +160,7 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     qp.device = session.contexts.at(context).device;
     qp.pd = request.pd;
     qp.send_cq = request.send_cq;
-    qp.recv_cq = request.recv_cq;
+    qp.recv_cq = receives ? request.recv_cq : 0;
     qp.type = static_cast<QpType>(request.type);
     qp.srq = request.srq;
     qp.shard = srq != nullptr ? srq->shard : control.qpns.least_loaded();
@@ -157,7 +173,7 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     if (!fds[0]) fds.clear();
     ++pd->second.users;
     ++send_cq->second.users;
-    ++recv_cq->second.users;
+    if (receives) ++recv_cq->second.users;
     if (srq != nullptr) ++srq->users;
     session.qps.emplace(qpn, qp);
 
@@ -165,12 +181,12 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     reply.slot = qp.slot;
     reply.shard = qp.shard;
     reply.max_send_wr = sizes.caps.max_send_wr;
-    reply.max_recv_wr = srq != nullptr ? 0 : sizes.caps.max_recv_wr;
+    reply.max_recv_wr = own_rq ? sizes.caps.max_recv_wr : 0;
     reply.max_send_sge = sizes.caps.max_send_sge;
-    reply.max_recv_sge = srq != nullptr ? 0 : sizes.caps.max_recv_sge;
+    reply.max_recv_sge = own_rq ? sizes.caps.max_recv_sge : 0;
     reply.max_inline_data = sizes.caps.max_inline_data;
     reply.sq = {qp.block.region, sizes.caps.max_send_wr, sizes.sq_stride, 0, qp.block.offset};
-    if (srq == nullptr)
+    if (own_rq)
         reply.rq = {qp.block.region, sizes.caps.max_recv_wr, sizes.rq_stride, 0, qp.block.offset + sizes.sq_bytes};
     control.call(
         call.session, qp.shard,
@@ -198,9 +214,9 @@ void remove_qp(Control& control, const std::shared_ptr<Session>& session, uint32
 }
 
 void handle(Call& call, const abi::DestroyQpRequest& request) {
-    if (!call.session->qps.contains(request.qpn)) return call.reply.fail(EINVAL);
-    remove_qp(call.control, call.session, request.qpn,
-              [reply = call.reply]() mutable { reply.send(abi::DestroyQpReply{}); });
+    const auto done = [reply = call.reply]() mutable { reply.send(abi::DestroyQpReply{}); };
+    if (call.session->qps.contains(request.qpn)) return remove_qp(call.control, call.session, request.qpn, done);
+    if (!close_target(call.control, call.session, request.qpn, request.cookie, done)) call.reply.fail(EINVAL);
 }
 
 }  // namespace rocemu::control

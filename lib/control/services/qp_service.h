@@ -9,6 +9,9 @@
 
 namespace rocemu::control {
 
+// What every QP of the device has of the configuration.
+transport::QpConfig limits_of(const Control& control, uint32_t device);
+
 // Precondition: the QP is in session->qps. `done` when its shard has forgotten it and no payload job of it is out.
 void remove_qp(Control& control, const std::shared_ptr<Session>& session, uint32_t qpn, std::function<void()> done);
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "control/services/services.h"
+#include "control/services/xrc_service.h"
 
 namespace rocemu::control {
 namespace {
@@ -60,6 +61,31 @@ void resize(Call& call, const abi::ModifySrqRequest& request, SrqObject& srq) {
         });
 }
 
+// Of an XRC SRQ: its domain and CQ, on the domain's shard. False: they do not fit together.
+bool join_domain(Session& session, const abi::CreateSrqRequest& request, SrqObject& srq, engine::SrqSetup& setup) {
+    const auto xrcd = session.xrcds.find(request.xrcd);
+    const auto cq = session.cqs.find(request.cq);
+    if (xrcd == session.xrcds.end() || cq == session.cqs.end() || xrcd->second.context != srq.context ||
+        cq->second.context != srq.context)
+        return false;
+    srq.xrcd = request.xrcd;
+    srq.cq = request.cq;
+    srq.domain = xrcd->second.domain;
+    srq.shard = srq.domain->shard;
+    setup.xrcd = srq.domain->id;
+    setup.cq = srq.cq;
+    setup.pd = srq.pd;
+    return true;
+}
+
+void count_users(Session& session, const SrqObject& srq, int change) {
+    if (const auto pd = session.pds.find(srq.pd); pd != session.pds.end()) pd->second.users += change;
+    if (srq.domain == nullptr) return;
+    if (const auto xrcd = session.xrcds.find(srq.xrcd); xrcd != session.xrcds.end()) xrcd->second.users += change;
+    if (const auto cq = session.cqs.find(srq.cq); cq != session.cqs.end()) cq->second.users += change;
+    srq.domain->objects += change;
+}
+
 }  // namespace
 
 void handle(Call& call, const abi::CreateSrqRequest& request) {
@@ -71,12 +97,14 @@ void handle(Call& call, const abi::CreateSrqRequest& request) {
         request.max_sge > limits.max_sge)
         return call.reply.fail(EINVAL);
     if (session.srqs.size() >= static_cast<size_t>(limits.max_srq)) return call.reply.fail(ENOMEM);
-    const auto id = control.srq_ids.take();
-    if (!id) return call.reply.fail(ENOMEM);
     SrqObject srq;
+    engine::SrqSetup setup;
     srq.context = pd->second.context;
     srq.pd = request.pd;
     srq.shard = control.qpns.least_loaded();
+    if (request.xrcd != abi::kNoXrcd && !join_domain(session, request, srq, setup)) return call.reply.fail(EINVAL);
+    const auto id = control.srq_ids.take();
+    if (!id) return call.reply.fail(ENOMEM);
     srq.max_wr = std::bit_ceil(request.max_wr);
     srq.max_sge = std::max(request.max_sge, 1u);
     abi::CreateSrqReply reply;
@@ -86,13 +114,12 @@ void handle(Call& call, const abi::CreateSrqRequest& request) {
         control.srq_ids.give_back(*id);
         return call.reply.fail(error);
     }
-    ++pd->second.users;
+    count_users(session, srq, 1);
     session.srqs.emplace(*id, srq);
     reply.srq = *id;
     reply.max_wr = srq.max_wr;
     reply.max_sge = srq.max_sge;
 
-    engine::SrqSetup setup;
     setup.id = *id;
     setup.session = session.id;
     setup.queue = view_of(srq.block.address, reply.queue.entries, reply.queue.stride);
@@ -162,7 +189,8 @@ void remove_srq(Control& control, const std::shared_ptr<Session>& session, uint3
         [&control, session, id, srq, done = std::move(done)] {
             control.srq_ids.give_back(id);
             session->arena->free(srq.block);
-            if (const auto pd = session->pds.find(srq.pd); pd != session->pds.end()) --pd->second.users;
+            count_users(*session, srq, -1);
+            if (srq.domain != nullptr) object_left(control, *srq.domain);
             done();
         });
 }
