@@ -31,7 +31,7 @@ void Completions::write(QpRecord& record, const transport::Completion& c, Instan
     uint32_t slot = record.setup.slot;
     uint32_t context = record.setup.context;
     if (c.is_recv && record.is_xrc_target()) {
-        // A14: where the SRQ says, which may be another program's; it may also be gone.
+        // IBTA A14: where the SRQ says, which may be another program's; it may also be gone.
         const SrqRecord* srq = record.session->find_xrc_srq(c.srq);
         to = srq == nullptr ? nullptr : srq->cq;
         slot = abi::kSrqSlot;

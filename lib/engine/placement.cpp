@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "abi/null_region.h"
 #include "base/bytes.h"
 #include "engine/qp_record.h"
 #include "wire/dest_qp.h"
@@ -30,9 +31,16 @@ bool ends_write(const Frame& frame) {
     return info.operation == wire::Operation::Write && info.ends_message();
 }
 
-bool in_one_space(const transport::DmaBatch& batch, const transport::DmaRequest& r) {
-    for (uint32_t s = 1; s < r.seg_count; ++s)
-        if (batch.segments.items[r.seg_first + s].space != batch.segments.items[r.seg_first].space) return false;
+// False: several. `space`: which; kNullSpace if nothing is to be written anywhere.
+bool in_one_space(const transport::DmaBatch& batch, const transport::DmaRequest& r, memory::SpaceId& space) {
+    space = abi::kNullSpace;
+    for (uint32_t s = 0; s < r.seg_count; ++s) {
+        const memory::SpaceId next = batch.segments.items[r.seg_first + s].space;
+        if (space == abi::kNullSpace)
+            space = next;
+        else if (next != space && next != abi::kNullSpace)
+            return false;
+    }
     return true;
 }
 
@@ -189,9 +197,11 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
         const auto& r = batch.requests[i];
         if (r.kind != DmaKind::Place) break;
         if (r.seg_count != 0) {
-            const memory::SpaceId mine = batch.segments.items[r.seg_first].space;
-            if (pieces != 0 && (mine != space || pieces + r.seg_count + 1 > pieces_.size())) break;
-            if (!in_one_space(batch, r)) {
+            memory::SpaceId mine;
+            const bool one = in_one_space(batch, r, mine);
+            const bool foreign = mine != space && mine != abi::kNullSpace;
+            if (pieces != 0 && (foreign || pieces + r.seg_count + 1 > pieces_.size())) break;
+            if (!one) {
                 if (i != job.cursor) break;
                 // A request is never split over spaces: MRs of several processes in one receive are refused.
                 job.run_end = i + 1;
@@ -200,12 +210,16 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
                 result.outcome = payload::Outcome::Fault;
                 return true;
             }
-            space = mine;
+            if (mine != abi::kNullSpace) space = mine;
         }
         const std::byte* source = r.source;
         for (uint32_t s = 0; s < r.seg_count; ++s) {
             const auto& segment = batch.segments.items[r.seg_first + s];
             if (segment.length == 0) continue;
+            if (segment.space == abi::kNullSpace) {
+                source += segment.length;
+                continue;
+            }
             job.piece_owner[pieces] = static_cast<uint8_t>(i);
             pieces_[pieces++] = {const_cast<std::byte*>(source), segment.va, segment.length};
             source += segment.length;

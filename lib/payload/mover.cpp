@@ -5,9 +5,11 @@
 #include "payload/mover.h"
 
 #include <cerrno>
+#include <cstring>
 #include <deque>
 #include <unordered_map>
 
+#include "abi/null_region.h"
 #include "payload/agent_path.h"
 #include "payload/process_vm.h"
 
@@ -80,6 +82,12 @@ void PayloadMover::remove_space(memory::SpaceId id) {
 
 Outcome PayloadMover::copy(memory::SpaceId id, Direction direction, std::span<const Piece> pieces, uint64_t cookie,
                            Instant now, Result& result) {
+    if (id == abi::kNullSpace) {
+        if (direction == Direction::FromSpace)
+            for (const Piece& piece : pieces) std::memset(piece.local, 0, piece.length);
+        result = {cookie, Outcome::Done, 0, 0};
+        return Outcome::Done;
+    }
     Space* space = impl_->find(id);
     if (!space) return impl_->fault(nullptr, cookie, 0, result);
     if (pieces.empty()) {

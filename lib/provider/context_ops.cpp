@@ -46,6 +46,7 @@ void fill_context_ops(Context& context) {
     v.free_dm = free_dm;
     v.reg_dm_mr = reg_dm_mr;
     v.advise_mr = advise_mr;
+    v.alloc_null_mr = alloc_null_mr;
     v.open_xrcd = open_xrcd;
     v.close_xrcd = close_xrcd;
     v.open_qp = open_qp;

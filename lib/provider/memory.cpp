@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "abi/null_region.h"
 #include "base/verbs_types.h"
 #include "provider/objects.h"
 #include "provider/real_verbs.h"
@@ -34,7 +35,7 @@ uint32_t without_hints(unsigned access) { return access & ~static_cast<unsigned>
 }  // namespace
 
 Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) {
-    if (!access_is_sound(access)) return fail_pointer<Mr>(EINVAL);
+    if (!access_is_sound(access) || (access & abi::kNullRegion) != 0) return fail_pointer<Mr>(EINVAL);
     if ((access & IBV_ACCESS_ON_DEMAND) == 0 && !is_mapped(addr, length)) return fail_pointer<Mr>(EFAULT);
     auto* mr = new (std::nothrow) Mr{};
     if (mr == nullptr) return fail_pointer<Mr>(ENOMEM);
@@ -59,6 +60,26 @@ Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsign
     Guard guard(session->objects_lock);
     session->mr_handles[reply.key] = length;
     return mr;
+}
+
+// Not in the table of what can be captured: there is nothing at its addresses.
+ibv_mr* alloc_null_mr(ibv_pd* pd) {
+    auto* mr = new (std::nothrow) Mr{};
+    if (mr == nullptr) return fail_pointer<ibv_mr>(ENOMEM);
+    abi::RegMrRequest request;
+    request.pd = pd->handle;
+    request.access = abi::kNullRegion;
+    abi::RegMrReply reply;
+    Session* session = Pd::of(pd)->context().session;
+    if (const int rc = session->call(request, reply); rc != 0) {
+        delete mr;
+        return fail_pointer<ibv_mr>(rc);
+    }
+    mr->base.context = pd->context;
+    mr->base.pd = pd;
+    mr->base.length = SIZE_MAX;
+    mr->base.handle = mr->base.lkey = reply.key;
+    return &mr->base;
 }
 
 // Advice that there is nothing to do about is followed; prefetching brings the pages in.

@@ -95,6 +95,7 @@ int free_dm(ibv_dm* dm);
 ibv_dm* import_dm(ibv_context* context, uint32_t handle);
 void unimport_dm(ibv_dm* dm);
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned access);
+ibv_mr* alloc_null_mr(ibv_pd* pd);
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* sges, uint32_t count);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);

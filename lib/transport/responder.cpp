@@ -107,7 +107,7 @@ bool Responder::check_opcode_sequence(const Request& r) {
     return message_.continues(r.op) || refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
 }
 
-// A14: each request names a shared receive queue of the target's domain, also one that takes no receive: its PD is
+// IBTA A14: each request names a shared receive queue of the target's domain, also one that takes no receive: its PD is
 // the one of the keys. All packets of a message name the same.
 bool Responder::check_srq(const Request& r) {
     if (ctx_.config.type != QpType::XrcRecv) return true;

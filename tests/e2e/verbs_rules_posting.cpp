@@ -168,6 +168,36 @@ void memory(Nic& na, Nic& nb) {
         if (mr != nullptr) EQUAL(ibv_dereg_mr(mr), 0);
         munmap(huge, kHuge);
     }
+    // A null region: zeros are read from it, and what is written there is forgotten.
+    Side c, d;
+    RULE(c.make(na, 8) && d.make(nb, 8));
+    RULE(connect(c, d));
+    ibv_mr* nothing = ibv_alloc_null_mr(na.pd);
+    RULE(nothing != nullptr);
+    for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE}) {
+        if (nothing == nullptr) break;
+        std::memset(d.memory.data(), 0x77, 4096);
+        ibv_sge pieces[2] = {{reinterpret_cast<uint64_t>(c.memory.data()), 64, c.mr->lkey},
+                             {~uint64_t{0} - 5000, 3000, nothing->lkey}};
+        ibv_send_wr half{}, *bad_half = nullptr;
+        half.sg_list = pieces;
+        half.num_sge = 2;
+        half.opcode = opcode;
+        half.send_flags = IBV_SEND_SIGNALED;
+        half.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(d.memory.data());
+        half.wr.rdma.rkey = d.mr->rkey;
+        EQUAL(ibv_post_send(c.qp, &half, &bad_half), 0);
+        ibv_wc done{};
+        RULE(c.poll(done));
+        EQUAL(done.status, IBV_WC_SUCCESS);
+        EQUAL(c.memory[63], 0x77);
+        EQUAL(d.memory[64], opcode == IBV_WR_RDMA_READ ? 0x77 : 0);
+        EQUAL(d.memory[3063], opcode == IBV_WR_RDMA_READ ? 0x77 : 0);
+        EQUAL(d.memory[3064], 0x77);
+    }
+    if (nothing != nullptr) EQUAL(ibv_dereg_mr(nothing), 0);
+    c.destroy();
+    d.destroy();
     // Local memory that goes away while it is registered is a completion with an error, no signal.
     Side a, b;
     RULE(a.make(na, 8) && b.make(nb, 8));

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "abi/null_region.h"
 #include "control/log.h"
 #include "control/services/services.h"
 
@@ -44,6 +45,12 @@ void handle(Call& call, const abi::RegMrRequest& request) {
     region.length = request.length;
     region.va = request.va;
     region.space = session.id;
+    if (request.access == abi::kNullRegion) {
+        region.access = access_flags::kLocalWrite;
+        region.va = region.iova = 0;
+        region.length = ~uint64_t{0};
+        region.space = abi::kNullSpace;
+    }
     if (const char* fault = fault_of(region)) {
         log::info("{}: reg_mr({:#x}, {}): {}", session.name(), request.va, request.length, fault);
         return call.reply.fail(EINVAL);
@@ -90,6 +97,7 @@ void handle(Call& call, const abi::ReregMrRequest& request) {
     if (it == session.mrs.end()) return call.reply.fail(EINVAL);
     MrObject& mr = it->second;
     memory::Region region = mr.region;
+    if (region.space == abi::kNullSpace) return call.reply.fail(EINVAL);  // nothing of it can change
     if (request.mask & abi::rereg_mask::kPd) {
         const auto pd = session.pds.find(request.pd);
         if (pd == session.pds.end() || pd->second.context != mr.context) return call.reply.fail(EINVAL);

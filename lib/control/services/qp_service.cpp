@@ -125,7 +125,7 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     Session& session = *call.session;
     Control& control = call.control;
     if (request.type == static_cast<uint32_t>(QpType::XrcRecv)) return create_target(call, request);
-    // A14: an XRC initiator receives nothing.
+    // IBTA A14: an XRC initiator receives nothing.
     const bool receives = request.type != static_cast<uint32_t>(QpType::XrcSend);
     const auto pd = session.pds.find(request.pd);
     const auto send_cq = session.cqs.find(request.send_cq), recv_cq = session.cqs.find(request.recv_cq);
