@@ -19,7 +19,7 @@ matrix=$interop/matrix.py
 peer=$ROCEMU_BUILD/tests/interop/interop_peer
 results=$ROCEMU_BUILD/interop-results.tsv
 wire=$testlib_tmp/wire.sock
-: "${ROCEMU_MATRIX_BUDGET:=240}" "${ROCEMU_SOAK_SECONDS:=8}" "${ROCEMU_SOAK_CONNECTIONS:=100}"
+: "${ROCEMU_SOAK_SECONDS:=8}" "${ROCEMU_SOAK_CONNECTIONS:=100}"
 
 in_guest() { guest_exec "$ns_a" "$ip_b" "$@"; }
 
@@ -62,11 +62,11 @@ with_guest() {
 }
 
 play_matrix() {
-    local full=() out=$ROCEMU_BUILD/interop.md budget=$ROCEMU_MATRIX_BUDGET cases=$testlib_tmp/cases.txt
+    local full=() out=$ROCEMU_BUILD/interop.md budget=${ROCEMU_MATRIX_BUDGET:-240} cases=$testlib_tmp/cases.txt
     if [ -n "${ROCEMU_FULL:-}" ]; then
         full=(--full)
         out=$testlib_root/docs/interop.md
-        budget=86400
+        budget=${ROCEMU_MATRIX_BUDGET:-86400}
     fi
     "$matrix" cases "${full[@]}" | grep -E "^name=[^ ]*(${ROCEMU_CASES:-})" >"$cases"
     with_guest $((budget + 300)) drive "$cases" "$results" --wire "$wire" --budget "$budget"
