@@ -64,6 +64,7 @@ void events(Nic& a, Nic& b);
 void lifetimes(Nic& a, Nic& b);
 void extended(Nic& a, Nic& b);
 void capture(Nic& a, Nic& b);
+void limits(Nic& a, Nic& b);
 void xrc(Nic& a, Nic& b);
 void forks(const char* a, const char* b);
 
