@@ -59,6 +59,7 @@ Machine::Machine(const config::Config& config)
         init.port = options.port;
         init.addresses = options.addresses;
         init.mtu = static_cast<uint32_t>(options.mtu);
+        init.cm_roce_v1 = options.rdma_cm == "v1";
         const wire::MacAddress mac = mac_of(options, i);
         std::copy(mac.begin(), mac.end(), init.info.mac);
         if (options.port == "fabric")
@@ -114,10 +115,6 @@ void Machine::open_dpdk(const config::DeviceOptions& options, control::DeviceIni
     if (!real.port) throw std::runtime_error(init.name + ": " + error);
     init.info = real.port->info();
     init.netdev = real.port->netdev();
-    if (!init.netdev.empty()) {
-        real.guard = pmd::UdpGuard::open(init.netdev, error);
-        if (!real.guard) log::warn("{}: the kernel may answer RoCE packets with ICMP errors: {}", init.name, error);
-    }
     if (shard_count_ > 1) real.shared = std::make_unique<engine::SharedPort>(*real.port, *pool_, shard_count_);
 }
 

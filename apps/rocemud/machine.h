@@ -15,7 +15,6 @@
 #include "pmd/eal.h"
 #include "pmd/lcore_thread.h"
 #include "pmd/mbuf_pool.h"
-#include "pmd/udp_guard.h"
 
 namespace rocemu::daemon {
 
@@ -42,7 +41,6 @@ class Machine {
     struct RealPort {
         std::unique_ptr<pmd::DpdkPort> port;
         std::unique_ptr<engine::SharedPort> shared;
-        std::unique_ptr<pmd::UdpGuard> guard;
     };
     const config::Config& config_;
     uint32_t shard_count_;

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -88,7 +89,14 @@ bool split_address(std::string_view text, std::string& address, int& prefix) {
     const size_t slash = text.find('/');
     if (slash == text.npos) return false;
     address = text.substr(0, slash);
-    const std::string digits(text.substr(slash + 1));
+    std::string_view rest = text.substr(slash + 1);
+    if (const size_t at = rest.find('@'); at != rest.npos) {
+        int vid = 0;
+        const auto [end, error] = std::from_chars(rest.data() + at + 1, rest.data() + rest.size(), vid);
+        if (error != std::errc{} || end != rest.data() + rest.size() || vid < 1 || vid > 4094) return false;
+        rest = rest.substr(0, at);
+    }
+    const std::string digits(rest);
     if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != digits.npos) return false;
     prefix = std::stoi(digits);
     unsigned char bytes[16];

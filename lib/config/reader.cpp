@@ -38,7 +38,7 @@ const char* fault_of(std::string_view s, Check check) {
                                                                     : "must be fabric, a DPDK vdev or a PCI address";
         case Check::address:
             return split_address(s, address, prefix) ? nullptr
-                                                     : "must be an address with prefix length, such as 10.0.0.1/24";
+                                                     : "must be an address with prefix length, such as 10.0.0.1/24 or, on VLAN 5, 10.0.0.1/24@5";
     }
     return nullptr;
 }

@@ -2,7 +2,6 @@
 // CmService: wire, clock and lifetimes. From lib/cm's events to those of librdmacm: cm_events.cpp.
 #include "control/cm_service.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/random.h>
 
 #include <array>

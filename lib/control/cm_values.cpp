@@ -7,16 +7,10 @@
 namespace rocemu::control {
 namespace {
 
-bool same_kind(const wire::Gid& a, const wire::Gid& b) {
-    return a.is_ipv4_mapped() == b.is_ipv4_mapped() && a.is_link_local() == b.is_link_local();
-}
-
-// The device's address from which `destination` is on the link by its prefix; else the first of the same kind.
-std::optional<wire::Gid> source_on(const Device& device, const wire::Gid& destination) {
-    if (const auto near = device.address_near(destination)) return near;
-    for (const auto& address : device.gids().addresses())
-        if (same_kind(address, destination)) return address;
-    return std::nullopt;
+// On a kernel interface loopback addresses are the host's own, as for Linux's devices: a program that looks for its
+// address among those of the host must not take that one.
+bool stands_for_loopback(const Device& device) {
+    return device.netdev().empty();
 }
 
 bool owns(const Device& device, const wire::Gid& address) {
@@ -73,9 +67,8 @@ bool is_loopback(const wire::Gid& a) {
 }
 
 std::optional<uint32_t> device_of(const std::vector<std::unique_ptr<Device>>& devices, const wire::Gid& address) {
-    if (is_loopback(address)) return devices.empty() ? std::nullopt : std::optional<uint32_t>(0);
     for (const auto& device : devices)
-        if (owns(*device, address)) return device->id();
+        if (is_loopback(address) ? stands_for_loopback(*device) : owns(*device, address)) return device->id();
     return std::nullopt;
 }
 
@@ -83,7 +76,7 @@ std::optional<Route> route_to(const std::vector<std::unique_ptr<Device>>& device
                               std::optional<uint32_t> from) {
     if (is_loopback(destination)) {
         for (const auto& device : devices) {
-            if (from && device->id() != *from) continue;
+            if ((from && device->id() != *from) || !stands_for_loopback(*device)) continue;
             for (const auto& address : device->gids().addresses())
                 if (address.is_ipv4_mapped() == destination.is_ipv4_mapped())
                     return Route{device->id(), address, address};
@@ -94,7 +87,7 @@ std::optional<Route> route_to(const std::vector<std::unique_ptr<Device>>& device
     int best_rank = 0;
     for (const auto& device : devices) {
         if (from && device->id() != *from) continue;
-        const auto source = source_on(*device, destination);
+        const auto source = device->source_for(destination);
         if (!source) continue;
         const bool own = owns(*device, destination);
         const int rank = own ? 2 : device->address_near(destination) ? 3 : 1;

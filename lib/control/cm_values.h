@@ -28,7 +28,7 @@ inline constexpr uint32_t kUdpQkey = 0x01234567;  // RDMA_UDP_QKEY of <rdma/rdma
 [[nodiscard]] bool is_wildcard(const wire::Gid& address);  // ::, 0.0.0.0
 [[nodiscard]] bool is_loopback(const wire::Gid& address);  // ::1, 127.0.0.0/8
 
-// The device that has the address, or nullopt. Loopback addresses belong to the first device.
+// The device that has the address, or nullopt. Loopback addresses belong to the first device without a kernel interface.
 [[nodiscard]] std::optional<uint32_t> device_of(const std::vector<std::unique_ptr<Device>>& devices,
                                                 const wire::Gid& address);
 

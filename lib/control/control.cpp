@@ -32,8 +32,8 @@ Control::Control(const config::Config& c, EventLoop& l, std::vector<engine::Shar
       started(EventLoop::now()) {
     for (auto& device : devices)
         shards.submit_all(
-            [id = device->id(), list = device->local_addresses(), mtu = device->mtu()](engine::Shard& shard, uint32_t) {
-                shard.set_addresses(id, list, mtu);
+            [id = device->id(), state = device->state()](engine::Shard& shard, uint32_t) {
+                shard.set_port_state(id, state);
                 return true;
             },
             [] {});

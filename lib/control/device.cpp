@@ -3,6 +3,7 @@
 #include "control/device.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "config/config.h"
@@ -12,13 +13,14 @@
 namespace rocemu::control {
 
 Device::Device(uint32_t id, const DeviceInit& init)
-    : id_(id), name_(init.name), port_(init.port), netdev_(init.netdev), fabric_nic_(init.fabric_nic) {
+    : id_(id), name_(init.name), port_(init.port), netdev_(init.netdev), cm_roce_v1_(init.cm_roce_v1), fabric_nic_(init.fabric_nic) {
     std::copy(std::begin(init.info.mac), std::end(init.info.mac), mac_.begin());
+    node_guid_ = net::guid_of(mac_);
     mtu_ = init.info.mtu;
     link_up_ = init.info.link_up;
     speed_mbps_ = init.info.speed_mbps;
 
-    std::vector<wire::Gid> addresses{net::link_local_gid(mac_)};
+    std::vector<wire::Gid> untagged{net::link_local_gid(mac_)};
     for (const auto& text : init.addresses) {
         std::string address;
         int prefix = 0;
@@ -26,10 +28,15 @@ Device::Device(uint32_t id, const DeviceInit& init)
             throw std::runtime_error(name_ + ": '" + text + "' is not an address with prefix length");
         const auto gid = wire::parse_gid(address);
         if (!gid) continue;
-        addresses.push_back(*gid);
-        subnets_.push_back({*gid, static_cast<unsigned>(prefix) + (gid->is_ipv4_mapped() ? 96 : 0)});
+        const size_t at = text.find('@');
+        const auto vlan = at == text.npos ? wire::kNoVlan : static_cast<uint16_t>(std::stoi(text.substr(at + 1)));
+        if (vlan == wire::kNoVlan) untagged.push_back(*gid);
+        configured_.push_back({*gid, static_cast<unsigned>(prefix) + (gid->is_ipv4_mapped() ? 96u : 0u), vlan});
     }
-    gids_.add(addresses);
+    follow_addresses_ = untagged.size() == 1;
+    gids_.add(untagged);
+    for (const auto& own : configured_)
+        if (own.vlan != wire::kNoVlan) gids_.add({&own.gid, 1}, own.vlan);
 
     if (init.mtu != 0) mtu_ = mtu_ == 0 ? init.mtu : std::min(mtu_, init.mtu);
     mtu_limit_ = mtu_;
@@ -37,7 +44,6 @@ Device::Device(uint32_t id, const DeviceInit& init)
         const auto interface = read_interface(netdev_);
         if (!interface) throw std::runtime_error(name_ + ": there is no kernel interface '" + netdev_ + "'");
         ifindex_ = interface->index;
-        follow_addresses_ = init.addresses.empty();
         follow(*interface);
     }
     if (net::iboe_mtu(mtu_) == 0)
@@ -54,8 +60,20 @@ Device::Changes Device::follow(const InterfaceInfo& interface) {
     }
     changes.link = link_up_ != interface.running;
     link_up_ = interface.running;
-    changes.gids = follow_addresses_ && take_addresses(interface.addresses);
+    changes.mac = take_mac(interface.mac);
+    changes.gids = changes.mac;
+    if (follow_addresses_) {
+        changes.gids |= take_addresses(interface.addresses);
+        vlans_ = interface.vlans;
+    }
     return changes;
+}
+
+bool Device::take_mac(const wire::MacAddress& mac) {
+    if (mac == mac_ || mac == wire::MacAddress{}) return false;
+    gids_.rename(net::link_local_gid(mac_), net::link_local_gid(mac));
+    mac_ = mac;
+    return true;
 }
 
 Device::Changes Device::lost_interface() {
@@ -66,18 +84,21 @@ Device::Changes Device::lost_interface() {
 }
 
 // The difference to what was there before; addresses that stay keep their indices.
-bool Device::take_addresses(const std::vector<wire::Gid>& addresses) {
+bool Device::take_addresses(const std::vector<InterfaceAddress>& addresses) {
+    if (addresses == followed_) return false;
     bool changed = false;
-    const auto has = [](const std::vector<wire::Gid>& list, const wire::Gid& gid) {
-        return std::find(list.begin(), list.end(), gid) != list.end();
-    };
     const wire::Gid own = net::link_local_gid(mac_);
-    for (const auto& gid : followed_)
-        if (!has(addresses, gid) && gid != own) changed |= gids_.remove(gid);
-    std::vector<wire::Gid> fresh;
-    for (const auto& gid : addresses)
-        if (!gids_.find(gid, net::RoceVersion::V2)) fresh.push_back(gid);
-    if (!fresh.empty()) changed |= gids_.add(fresh);
+    const auto stays = [&](const InterfaceAddress& old) {
+        return std::any_of(addresses.begin(), addresses.end(),
+                           [&](const auto& a) { return a.gid == old.gid && a.vlan == old.vlan; });
+    };
+    for (const auto& old : followed_)
+        if (!stays(old) && old.gid != own) changed |= gids_.remove(old.gid);
+    std::map<uint16_t, std::vector<wire::Gid>> fresh;
+    for (const auto& a : addresses)
+        if (!gids_.find(a.gid, net::RoceVersion::V2)) fresh[a.vlan].push_back(a.gid);
+    // Those of no VLAN first.
+    for (auto it = fresh.rbegin(); it != fresh.rend(); ++it) changed |= gids_.add(it->second, it->first);
     followed_ = addresses;
     return changed;
 }
@@ -85,26 +106,58 @@ bool Device::take_addresses(const std::vector<wire::Gid>& addresses) {
 uint8_t Device::active_mtu() const {
     return net::iboe_mtu(mtu_);
 }
-uint64_t Device::node_guid() const {
-    return net::guid_of(mac_);
-}
 
 std::optional<wire::Gid> Device::address_near(const wire::Gid& address) const {
-    for (const auto& subnet : subnets_) {
+    const auto near = [&](const InterfaceAddress& own) {
         unsigned bit = 0;
         const auto differs = [&](unsigned b) {
-            return ((subnet.address.raw[b / 8] ^ address.raw[b / 8]) & (0x80u >> b % 8)) != 0;
+            return ((own.gid.raw[b / 8] ^ address.raw[b / 8]) & (0x80u >> b % 8)) != 0;
         };
-        while (bit < subnet.prefix && bit < 128 && !differs(bit)) ++bit;
-        if (bit >= subnet.prefix) return subnet.address;
-    }
+        while (bit < own.prefix && bit < 128 && !differs(bit)) ++bit;
+        return bit >= own.prefix;
+    };
+    for (const auto* list : {&configured_, &followed_})
+        if (const auto own = std::find_if(list->begin(), list->end(), near); own != list->end()) return own->gid;
     return std::nullopt;
 }
 
-std::vector<engine::LocalAddress> Device::local_addresses() const {
-    std::vector<engine::LocalAddress> list;
-    for (const auto& gid : gids_.addresses()) list.push_back({gid, netdev_.empty()});
-    return list;
+std::optional<wire::Gid> Device::source_for(const wire::Gid& address) const {
+    if (const auto near = address_near(address)) return near;
+    for (const auto& own : gids_.addresses())
+        if (own.is_ipv4_mapped() == address.is_ipv4_mapped() && own.is_link_local() == address.is_link_local())
+            return own;
+    return std::nullopt;
+}
+
+uint16_t Device::vlan_of(const wire::Gid& address) const {
+    const auto index = gids_.find(address, net::RoceVersion::V2);
+    return index ? gids_.at(*index)->vlan : wire::kNoVlan;
+}
+
+Device::Netdev Device::netdev_of(const net::GidEntry& entry) const {
+    if (entry.vlan == wire::kNoVlan) return {netdev_, ifindex_};
+    for (const auto& vlan : vlans_)
+        if (vlan.vid == entry.vlan) return {vlan.name, vlan.index};
+    return {};
+}
+
+wire::NetworkType Device::cm_network(const wire::Gid& address) const {
+    if (cm_roce_v1_) return wire::NetworkType::RoceV1;
+    return address.is_ipv4_mapped() ? wire::NetworkType::V2Ipv4 : wire::NetworkType::V2Ipv6;
+}
+
+// An address of a configured VLAN: the kernel, whose interface it is, knows nothing of it.
+bool Device::is_only_ours(const wire::Gid& address) const {
+    return std::any_of(configured_.begin(), configured_.end(),
+                       [&](const auto& own) { return own.gid == address && own.vlan != wire::kNoVlan; });
+}
+
+engine::PortState Device::state() const {
+    engine::PortState state{mac_, mtu_, {}};
+    for (const auto& entry : gids_.entries())
+        if (entry.used && entry.version == net::RoceVersion::V2)
+            state.addresses.push_back({entry.gid, netdev_.empty() || is_only_ours(entry.gid), entry.vlan});
+    return state;
 }
 
 }  // namespace rocemu::control

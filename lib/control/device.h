@@ -27,6 +27,7 @@ struct DeviceInit {
     std::vector<std::string> addresses;  // configured, with prefix length
     std::string netdev;                  // kernel interface behind the port, or empty
     std::optional<uint32_t> fabric_nic;  // number at the switch
+    bool cm_roce_v1 = false;             // what rdma_cm connects with
 };
 
 class Device {
@@ -39,50 +40,63 @@ class Device {
     [[nodiscard]] const std::string& port() const { return port_; }
     [[nodiscard]] const std::string& netdev() const { return netdev_; }
     [[nodiscard]] uint32_t ifindex() const { return ifindex_; }
+    [[nodiscard]] const std::vector<VlanInterface>& vlans() const { return vlans_; }
     [[nodiscard]] const wire::MacAddress& mac() const { return mac_; }
     [[nodiscard]] uint32_t mtu() const { return mtu_; }
     [[nodiscard]] uint8_t active_mtu() const;  // enum ibv_mtu
-    [[nodiscard]] uint64_t node_guid() const;
+    [[nodiscard]] uint64_t node_guid() const { return node_guid_; }
     [[nodiscard]] bool link_up() const { return link_up_; }
     [[nodiscard]] uint32_t speed_mbps() const { return speed_mbps_; }
     [[nodiscard]] std::optional<uint32_t> fabric_nic() const { return fabric_nic_; }
     [[nodiscard]] const net::GidTable& gids() const { return gids_; }
+    // How rdma_cm talks from an address.
+    [[nodiscard]] wire::NetworkType cm_network(const wire::Gid& address) const;
     GroupMemberships& memberships() { return memberships_; }
     net::NeighbourTable& neighbours() { return neighbours_; }
 
-    // Our address in whose configured subnet `address` lies, or nullopt.
+    // Our address in whose subnet `address` lies, or nullopt.
     [[nodiscard]] std::optional<wire::Gid> address_near(const wire::Gid& address) const;
+    // The same, or else our first address of the kind (IPv4, link-local, other IPv6) of `address`.
+    [[nodiscard]] std::optional<wire::Gid> source_for(const wire::Gid& address) const;
+    // VID of one of our addresses, or wire::kNoVlan.
+    [[nodiscard]] uint16_t vlan_of(const wire::Gid& address) const;
+    // The kernel interface of an address: that of its VLAN. Without a name where there is none.
+    struct Netdev {
+        std::string name;
+        uint32_t index = 0;
+    };
+    [[nodiscard]] Netdev netdev_of(const net::GidEntry& entry) const;
 
     // What an interface that was read again has changed.
     struct Changes {
-        bool gids = false, link = false, mtu = false;
-        [[nodiscard]] bool any() const { return gids || link || mtu; }
+        bool gids = false, link = false, mtu = false, mac = false;
+        [[nodiscard]] bool any() const { return gids || link || mtu || mac; }
     };
     Changes follow(const InterfaceInfo& interface);
     Changes lost_interface();  // it was removed: the link is down
 
-    // What the shards must know about our addresses.
-    [[nodiscard]] std::vector<engine::LocalAddress> local_addresses() const;
+    // What the shards must know of it.
+    [[nodiscard]] engine::PortState state() const;
 
   private:
-    bool take_addresses(const std::vector<wire::Gid>& addresses);
+    bool take_addresses(const std::vector<InterfaceAddress>& addresses);
+    [[nodiscard]] bool is_only_ours(const wire::Gid& address) const;
+    bool take_mac(const wire::MacAddress& mac);
 
     uint32_t id_;
     std::string name_, port_, netdev_;
     uint32_t ifindex_ = 0;
     wire::MacAddress mac_{};
+    uint64_t node_guid_ = 0;  // of the first MAC address: a node keeps its GUID
     uint32_t mtu_ = 0;
     uint32_t mtu_limit_ = 0;         // of port and configuration
-    bool follow_addresses_ = false;  // none are configured: the interface's are ours
-    std::vector<wire::Gid> followed_;
+    bool follow_addresses_ = false;  // no untagged ones are configured: the interface's are ours
     bool link_up_ = true;
+    bool cm_roce_v1_ = false;
     uint32_t speed_mbps_ = 0;
     std::optional<uint32_t> fabric_nic_;
-    struct Subnet {
-        wire::Gid address;
-        unsigned prefix = 0;  // bits of the GID: that of an IPv4 prefix plus 96
-    };
-    std::vector<Subnet> subnets_;
+    std::vector<InterfaceAddress> configured_, followed_;  // the latter of the interface and its VLANs
+    std::vector<VlanInterface> vlans_;
     net::GidTable gids_;
     net::NeighbourTable neighbours_;
     GroupMemberships memberships_;

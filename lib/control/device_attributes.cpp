@@ -103,7 +103,7 @@ abi::QueryGidReply gid_entries(const Device& device, uint32_t first) {
         std::copy(entry->gid.raw.begin(), entry->gid.raw.end(), record.gid);
         record.type =
             static_cast<uint32_t>(entry->version == net::RoceVersion::V1 ? abi::GidType::RoceV1 : abi::GidType::RoceV2);
-        record.ndev_ifindex = device.ifindex();
+        record.ndev_ifindex = device.netdev_of(*entry).index;
     }
     return r;
 }

@@ -25,6 +25,11 @@ struct Attribute {
     std::span<const std::byte> data;
 };
 
+std::string text_of(const Attribute& a) {
+    const auto* text = reinterpret_cast<const char*>(a.data.data());
+    return {text, strnlen(text, a.data.size())};
+}
+
 template <typename Visit>
 void for_each_attribute(std::span<const std::byte> bytes, Visit visit) {
     while (bytes.size() >= sizeof(rtattr)) {
@@ -36,11 +41,34 @@ void for_each_attribute(std::span<const std::byte> bytes, Visit visit) {
     }
 }
 
+// Another interface: is it a VLAN of ours?
+void take_vlan(const ifinfomsg& link, std::span<const std::byte> attributes, InterfaceInfo& info) {
+    VlanInterface vlan;
+    vlan.index = static_cast<uint32_t>(link.ifi_index);
+    uint32_t parent = 0;
+    bool is_vlan = false, elsewhere = false;
+    for_each_attribute(attributes, [&](const Attribute& a) {
+        if (a.type == IFLA_LINK && a.data.size() == sizeof parent) std::memcpy(&parent, a.data.data(), sizeof parent);
+        if (a.type == IFLA_LINK_NETNSID) elsewhere = true;  // the parent's number means another interface
+        if (a.type == IFLA_IFNAME) vlan.name = text_of(a);
+        if (a.type != IFLA_LINKINFO) return;
+        for_each_attribute(a.data, [&](const Attribute& about) {
+            if (about.type == IFLA_INFO_KIND) is_vlan = text_of(about) == "vlan";
+            if (about.type != IFLA_INFO_DATA) return;
+            for_each_attribute(about.data, [&](const Attribute& detail) {
+                if (detail.type == IFLA_VLAN_ID && detail.data.size() == sizeof vlan.vid)
+                    std::memcpy(&vlan.vid, detail.data.data(), sizeof vlan.vid);
+            });
+        });
+    });
+    if (is_vlan && !elsewhere && parent == info.index && vlan.vid != 0 && (link.ifi_flags & IFF_UP)) info.vlans.push_back(vlan);
+}
+
 void take_link(std::span<const std::byte> body, InterfaceInfo& info) {
     ifinfomsg m;
     if (body.size() < sizeof m) return;
     std::memcpy(&m, body.data(), sizeof m);
-    if (m.ifi_index != static_cast<int>(info.index)) return;
+    if (m.ifi_index != static_cast<int>(info.index)) return take_vlan(m, body.subspan(NLMSG_ALIGN(sizeof m)), info);
     info.running = (m.ifi_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
     for_each_attribute(body.subspan(NLMSG_ALIGN(sizeof m)), [&](const Attribute& a) {
         if (a.type == IFLA_ADDRESS && a.data.size() == info.mac.size())
@@ -54,7 +82,9 @@ void take_address(std::span<const std::byte> body, InterfaceInfo& info) {
     ifaddrmsg m;
     if (body.size() < sizeof m) return;
     std::memcpy(&m, body.data(), sizeof m);
-    if (m.ifa_index != info.index) return;
+    const auto vlan = std::find_if(info.vlans.begin(), info.vlans.end(), [&](const auto& v) { return v.index == m.ifa_index; });
+    const bool of_vlan = vlan != info.vlans.end();
+    if (m.ifa_index != info.index && !of_vlan) return;
     // IFA_LOCAL is ours on point-to-point links, where IFA_ADDRESS is the peer's.
     std::optional<wire::Gid> local, address;
     for_each_attribute(body.subspan(NLMSG_ALIGN(sizeof m)), [&](const Attribute& a) {
@@ -64,7 +94,10 @@ void take_address(std::span<const std::byte> body, InterfaceInfo& info) {
         if (a.type == IFA_LOCAL && gid) local = gid;
         if (a.type == IFA_ADDRESS && gid) address = gid;
     });
-    if (const auto gid = local ? local : address) info.addresses.push_back(*gid);
+    const auto gid = local ? local : address;
+    if (!gid || (of_vlan && gid->is_link_local())) return;
+    const unsigned prefix = m.ifa_prefixlen + (gid->is_ipv4_mapped() ? 96u : 0u);
+    info.addresses.push_back({*gid, prefix, of_vlan ? vlan->vid : wire::kNoVlan});
 }
 
 bool dump(int socket, uint16_t type, InterfaceInfo& info) {

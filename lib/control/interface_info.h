@@ -11,23 +11,41 @@
 #include <string>
 #include <vector>
 
+#include "wire/eth.h"
 #include "wire/gid.h"
 #include "wire/mac.h"
 
 namespace rocemu::control {
+
+// An 802.1Q interface on top of the one that is followed.
+struct VlanInterface {
+    uint32_t index = 0;
+    uint16_t vid = 0;
+    std::string name;
+};
+
+struct InterfaceAddress {
+    wire::Gid gid;
+    unsigned prefix = 0;  // bits of the GID: that of an IPv4 prefix plus 96
+    uint16_t vlan = wire::kNoVlan;
+    bool operator==(const InterfaceAddress&) const = default;
+};
 
 struct InterfaceInfo {
     uint32_t index = 0;
     wire::MacAddress mac{};
     uint32_t mtu = 0;
     bool running = false;
-    std::vector<wire::Gid> addresses;  // as the kernel lists them; tentative and link-local ones included
+    std::vector<VlanInterface> vlans;
+    // As the kernel lists them; tentative and link-local ones included, but those of VLANs, which are that of the
+    // interface itself once more.
+    std::vector<InterfaceAddress> addresses;
 };
 
 // nullopt: there is no such interface in this network namespace, or netlink failed (errno).
 [[nodiscard]] std::optional<InterfaceInfo> read_interface(const std::string& name);
 
-// Takes what the netlink messages in `bytes` say about interface `info.index`. False: the end of a dump was among them.
+// Takes what the netlink messages in `bytes` say about interface `info.index` and its VLANs. False: the end of a dump was among them.
 bool take_messages(std::span<const std::byte> bytes, InterfaceInfo& info);
 
 }  // namespace rocemu::control

@@ -21,6 +21,7 @@ namespace rocemu::control {
 InterfaceWatch::InterfaceWatch(Control& control) : control_(control) {
     const auto& devices = control.devices;
     if (std::none_of(devices.begin(), devices.end(), [](const auto& d) { return !d->netdev().empty(); })) return;
+    guard();
     socket_ = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
     sockaddr_nl address{};
     address.nl_family = AF_NETLINK;
@@ -53,17 +54,39 @@ void InterfaceWatch::look_again() {
         const Device::Changes changes = interface ? device->follow(*interface) : device->lost_interface();
         if (changes.any()) tell(*device, changes);
     }
+    guard();
+}
+
+void InterfaceWatch::guard() {
+    std::map<uint32_t, std::unique_ptr<UdpGuard>> wanted;
+    const auto want = [&](const std::string& name, uint32_t index) {
+        if (const auto it = guards_.find(index); it != guards_.end()) {
+            wanted[index] = std::move(it->second);
+            return;
+        }
+        std::string error;
+        wanted[index] = UdpGuard::open(name, error);
+        if (!wanted[index]) log::warn("the kernel may answer RoCE packets with ICMP errors: {}", error);
+    };
+    for (const auto& device : control_.devices) {
+        if (device->netdev().empty()) continue;
+        want(device->netdev(), device->ifindex());
+        for (const auto& vlan : device->vlans()) want(vlan.name, vlan.index);
+    }
+    guards_ = std::move(wanted);
 }
 
 void InterfaceWatch::tell(const Device& device, const Device::Changes& changes) {
-    log::info("{}: {} changed:{}{}{}", device.name(), device.netdev(), changes.gids ? " addresses" : "",
-              changes.mtu ? " MTU" : "", changes.link ? (device.link_up() ? " link up" : " link down") : "");
+    log::info("{}: {} changed:{}{}{}{}", device.name(), device.netdev(), changes.gids ? " addresses" : "",
+              changes.mac ? " MAC" : "", changes.mtu ? " MTU" : "",
+              changes.link ? (device.link_up() ? " link up" : " link down") : "");
     control_.shards.submit_all(
-        [id = device.id(), list = device.local_addresses(), mtu = device.mtu()](engine::Shard& shard, uint32_t) {
-            shard.set_addresses(id, list, mtu);
+        [id = device.id(), state = device.state()](engine::Shard& shard, uint32_t) {
+            shard.set_port_state(id, state);
             return true;
         },
         [] {});
+    if (changes.mac) control_.resolver.announce(device);
     if (changes.gids) control_.raise_port_event(device, AsyncEvent::GidChange);
     if (changes.link)
         control_.raise_port_event(device, device.link_up() ? AsyncEvent::PortActive : AsyncEvent::PortErr);

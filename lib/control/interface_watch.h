@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // InterfaceWatch: follows the kernel interfaces behind devices. What rtnetlink reports is only taken as "look again":
 // the interface is read anew and compared, so lost or merged messages do no harm. Changes reach the shards, and every
-// context of the device gets its asynchronous events. Read rtnetlink(7) and ibv_get_async_event(3).
+// context of the device gets its asynchronous events. The kernel is kept from answering RoCE packets. Read rtnetlink(7) and ibv_get_async_event(3).
 #pragma once
 
+#include <map>
+#include <memory>
+
 #include "control/device.h"
+#include "control/udp_guard.h"
 #include "control/unique_fd.h"
 
 namespace rocemu::control {
@@ -23,9 +27,11 @@ class InterfaceWatch {
     void drain();
     void look_again();
     void tell(const Device& device, const Device::Changes& changes);
+    void guard();
 
     Control& control_;
     UniqueFd socket_;
+    std::map<uint32_t, std::unique_ptr<UdpGuard>> guards_;  // by interface; nullptr where it cannot be
 };
 
 }  // namespace rocemu::control

@@ -9,6 +9,7 @@
 #include "net/eui64.h"
 #include "net/multicast.h"
 #include "net/neighbour_discovery.h"
+#include "net/small_frame.h"
 
 namespace rocemu::control {
 
@@ -36,30 +37,48 @@ void Resolver::resolve(Device& device, const wire::Gid& address, Answer answer) 
     tick(now);
 }
 
-void Resolver::request(Device& device, const wire::Gid& target) {
-    // From an address of the same family, the first of the table.
-    for (const auto& own : device.gids().addresses()) {
-        if (own.is_ipv4_mapped() != target.is_ipv4_mapped()) continue;
-        const auto send = [&](auto frame) {
-            shards_.submit(
-                0,
-                [frame, id = device.id()](engine::Shard& shard) {
-                    shard.send_raw(id, frame);
-                    return true;
-                },
-                [] {});
-        };
-        if (target.is_ipv4_mapped())
-            send(net::arp_request(device.mac(), own.ipv4(), target.ipv4()));
+void Resolver::send(const Device& device, std::span<const std::byte> untagged, uint16_t vlan) {
+    shards_.submit(
+        0,
+        [frame = net::SmallFrame(untagged, vlan), id = device.id()](engine::Shard& shard) {
+            shard.send_raw(id, frame.bytes());
+            return true;
+        },
+        [] {});
+}
+
+void Resolver::request(const Device& device, const wire::Gid& target) {
+    const auto own = device.source_for(target);
+    if (!own) return;
+    if (target.is_ipv4_mapped())
+        send(device, net::arp_request(device.mac(), own->ipv4(), target.ipv4()), device.vlan_of(*own));
+    else
+        send(device, net::neighbour_solicitation(device.mac(), *own, target), device.vlan_of(*own));
+}
+
+void Resolver::announce(const Device& device) {
+    for (const auto& address : device.gids().addresses()) {
+        net::NdMessage nobody_asked;
+        nobody_asked.target = address;
+        if (address.is_ipv4_mapped())
+            send(device, net::arp_request(device.mac(), address.ipv4(), address.ipv4()), device.vlan_of(address));
         else
-            send(net::neighbour_solicitation(device.mac(), own, target));
-        return;
+            send(device, net::neighbour_advertisement(device.mac(), nobody_asked), device.vlan_of(address));
     }
 }
 
 void Resolver::learn(uint32_t device, const wire::Gid& address, const wire::MacAddress& mac, Instant now) {
     if (device >= devices_.size()) return;
-    devices_[device]->neighbours().learn(address, mac, now);
+    auto& table = devices_[device]->neighbours();
+    const auto before = table.lookup(address);
+    table.learn(address, mac, now);
+    if (before && *before != mac)
+        shards_.submit_all(
+            [device, address, mac](engine::Shard& shard, uint32_t) {
+                shard.neighbour_moved(device, address, mac);
+                return true;
+            },
+            [] {});
     finish(device, address, 0, mac);
 }
 

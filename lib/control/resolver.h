@@ -7,6 +7,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "control/device.h"
@@ -24,6 +25,8 @@ class Resolver {
     void resolve(Device& device, const wire::Gid& address, Answer answer);
     // An ARP or ND message told it.
     void learn(uint32_t device, const wire::Gid& address, const wire::MacAddress& mac, Instant now);
+    // Tells the neighbours of a device our addresses (RFC 5227 2.3, RFC 4861 7.2.6): its MAC address has changed.
+    void announce(const Device& device);
     // Requests and time limits that are due; every 100 ms or so.
     void tick(Instant now);
 
@@ -34,7 +37,8 @@ class Resolver {
         Answer answer;
     };
     const wire::MacAddress* known(const Device& device, const wire::Gid& address) const;
-    void request(Device& device, const wire::Gid& target);
+    void request(const Device& device, const wire::Gid& target);
+    void send(const Device& device, std::span<const std::byte> untagged, uint16_t vlan);
     void finish(uint32_t device, const wire::Gid& address, int error, const wire::MacAddress& mac);
 
     std::vector<std::unique_ptr<Device>>& devices_;

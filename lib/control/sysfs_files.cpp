@@ -77,7 +77,8 @@ void gids(const Device& device, const std::string& port, Files& files) {
         files[port + "gid_attrs/types/" + index] =
             entry->version == net::RoceVersion::V1 ? "IB/RoCE v1\n" : "RoCE v2\n";
         // A device without a kernel interface has no name to give: the file is missing.
-        if (!device.netdev().empty()) files[port + "gid_attrs/ndevs/" + index] = device.netdev() + "\n";
+        const auto netdev = device.netdev_of(*entry);
+        if (!netdev.name.empty()) files[port + "gid_attrs/ndevs/" + index] = netdev.name + "\n";
     }
 }
 

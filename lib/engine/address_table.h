@@ -18,6 +18,7 @@ struct AddressRecord {
     wire::HeaderTemplate headers;
     memory::PdId pd = 0;
     DeviceId device = 0;
+    wire::Gid destination;
 };
 
 class AddressTable {
@@ -28,6 +29,11 @@ class AddressTable {
     void insert(uint32_t number, const AddressRecord& record) {
         if (records_.size() <= number) records_.resize(size_t{number} + number / 2 + 16);
         records_[number] = std::make_unique<AddressRecord>(record);
+    }
+    template <typename Visit>
+    void for_each(Visit visit) {
+        for (auto& record : records_)
+            if (record) visit(*record);
     }
     void erase(uint32_t number) {
         if (number < records_.size()) records_[number].reset();

@@ -37,6 +37,7 @@ Counter counter_of(DropReason reason) {
         case DropReason::QpNetwork:
         case DropReason::QpSource:
         case DropReason::NotOurGid:
+        case DropReason::NotOurVlan:
             return Counter::rx_wrong_peer;
         default:
             return Counter::rx_malformed;
@@ -104,6 +105,12 @@ void Device::drop(const Frame& frame, DropReason reason) {
 const LocalAddress* Device::find(const wire::Gid& gid) const {
     const auto it = std::find_if(addresses.begin(), addresses.end(), [&](const auto& a) { return a.gid == gid; });
     return it == addresses.end() ? nullptr : &*it;
+}
+
+wire::DropReason Device::refusal(const wire::PacketView& packet) const {
+    const LocalAddress* ours = find(packet.dst_gid);
+    if (ours == nullptr) return wire::DropReason::NotOurGid;
+    return ours->vlan == packet.vlan() ? wire::DropReason::None : wire::DropReason::NotOurVlan;
 }
 
 }  // namespace rocemu::engine

@@ -12,6 +12,7 @@
 #include "stats/counters.h"
 #include "wire/drop_reason.h"
 #include "wire/mac.h"
+#include "wire/packet_view.h"
 
 namespace rocemu::engine {
 
@@ -37,6 +38,8 @@ struct Device {
     // It goes no further: counted, and shown to the tap.
     void drop(const Frame& frame, wire::DropReason reason);
     [[nodiscard]] const LocalAddress* find(const wire::Gid& gid) const;
+    // None: the packet is for one of our addresses, and came on its VLAN.
+    [[nodiscard]] wire::DropReason refusal(const wire::PacketView& packet) const;
 
     DeviceSetup setup;
     PortInfo info;

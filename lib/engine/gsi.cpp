@@ -16,7 +16,7 @@ DropReason take_mad(const Device& device, const wire::PacketView& packet, Notifi
     const wire::Deth deth = packet.deth();
     if (deth.qkey != kGsiQkey) return DropReason::QkeyMismatch;
     if (packet.payload.size() != kMadSize) return DropReason::PayloadLength;
-    if (device.find(packet.dst_gid) == nullptr) return DropReason::NotOurGid;
+    if (const DropReason reason = device.refusal(packet); reason != DropReason::None) return reason;
     ReceivedMad mad;
     mad.device = device.setup.id;
     mad.source_qpn = deth.src_qp;

@@ -44,9 +44,8 @@ QpRecord* Receiver::find_qp(const Device& device, const wire::PacketView& packet
     }
     if (!record->connected()) {
         // A17.4.2: a datagram QP takes packets of anybody and of every RoCE version, but only those for its port.
-        if (device.find(packet.dst_gid) != nullptr) return record;
-        reason = DropReason::NotOurGid;
-        return nullptr;
+        reason = device.refusal(packet);
+        return reason == DropReason::None ? record : nullptr;
     }
     // IBTA 10.3.1: packets are accepted from RTR on; the route is set by that transition.
     if (!record->has_route) {
@@ -60,6 +59,8 @@ QpRecord* Receiver::find_qp(const Device& device, const wire::PacketView& packet
         reason = DropReason::NotOurGid;
     } else if (packet.src_gid != record->route.dst_gid) {
         reason = DropReason::QpSource;
+    } else if (packet.vlan() != record->route.vlan()) {
+        reason = DropReason::NotOurVlan;
     } else {
         return record;
     }

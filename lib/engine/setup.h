@@ -14,6 +14,7 @@
 #include "payload/mover.h"
 #include "transport/qp.h"
 #include "wire/build.h"
+#include "wire/eth.h"
 #include "wire/gid.h"
 
 namespace rocemu::engine {
@@ -30,10 +31,18 @@ struct DeviceSetup {
     FramePool* pool = nullptr;
 };
 
-// A local address of a device: what ARP answers for and which destination GIDs are accepted.
+// A local address of a device: what ARP answers for and which destination GIDs are accepted, in frames of its VLAN.
 struct LocalAddress {
     wire::Gid gid;
     bool answer_arp = false;  // no kernel interface answers for us
+    uint16_t vlan = wire::kNoVlan;
+};
+
+// What can change of a port while it runs.
+struct PortState {
+    wire::MacAddress mac{};
+    uint32_t mtu = 0;
+    std::vector<LocalAddress> addresses;
 };
 
 struct SessionSetup {

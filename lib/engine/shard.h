@@ -74,7 +74,9 @@ class Shard {
 
     // --- for ShardCall::on_shard -----------------------------------------------------------------------------------
     memory::KeyTable& keys();
-    void set_addresses(DeviceId device, std::span<const LocalAddress> addresses, uint32_t mtu);
+    void set_port_state(DeviceId device, const PortState& state);
+    // A neighbour has another MAC address now: who talks to it goes on there.
+    void neighbour_moved(DeviceId device, const wire::Gid& address, const wire::MacAddress& mac);
     // ARP requests of control. False: the port is backed up, the frame is lost.
     bool send_raw(DeviceId device, std::span<const std::byte> frame);
     void send_mad(DeviceId device, std::span<const std::byte> frame);  // a whole RoCE frame from QP 1

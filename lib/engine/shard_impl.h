@@ -39,6 +39,9 @@ struct Shard::Impl {
 
     Device& device(DeviceId id);
     CqRing* cq_ring(CqId id) { return id == 0 ? nullptr : cqs.at(id).get(); }
+    // The address headers of connections and address handles of a device: change(HeaderTemplate&, destination).
+    template <typename Change>
+    void change_headers(DeviceId id, Change change);
     // Leaves all tables and lists.
     void detach(QpRecord& record);
 

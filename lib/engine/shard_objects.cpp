@@ -14,10 +14,32 @@ memory::KeyTable& Shard::keys() {
     return impl_->keys;
 }
 
-void Shard::set_addresses(DeviceId device, std::span<const LocalAddress> addresses, uint32_t mtu) {
+template <typename Change>
+void Shard::Impl::change_headers(DeviceId id, Change change) {
+    for (auto& [qpn, record] : records)
+        if (record->setup.device == id && record->has_route) change(record->headers, record->route.dst_gid);
+    for (auto& [number, session] : sessions)
+        session->addresses.for_each([&](AddressRecord& ah) {
+            if (ah.device == id) change(ah.headers, ah.destination);
+        });
+}
+
+void Shard::set_port_state(DeviceId device, const PortState& state) {
     Device& d = impl_->device(device);
-    d.addresses.assign(addresses.begin(), addresses.end());
-    d.mtu = mtu;
+    d.addresses = state.addresses;
+    d.mtu = state.mtu;
+    if (state.mac == d.mac) return;
+    // Connections and address handles go on with the new address.
+    impl_->change_headers(device, [&](wire::HeaderTemplate& headers, const wire::Gid&) {
+        headers.replace_mac(d.mac, state.mac);
+    });
+    d.mac = state.mac;
+}
+
+void Shard::neighbour_moved(DeviceId device, const wire::Gid& address, const wire::MacAddress& mac) {
+    impl_->change_headers(device, [&](wire::HeaderTemplate& headers, const wire::Gid& destination) {
+        if (destination == address) headers.set_destination(mac);
+    });
 }
 
 bool Shard::send_raw(DeviceId device, std::span<const std::byte> bytes) {

@@ -42,6 +42,9 @@ AddressError assemble(const GidTable& gids, const AddressRequest& request, wire:
     out.network = source->version == RoceVersion::V1 ? wire::NetworkType::RoceV1
                   : source->gid.is_ipv4_mapped()     ? wire::NetworkType::V2Ipv4
                                                      : wire::NetworkType::V2Ipv6;
+    // A16, A17: the priority of a tagged frame is the service level; an untagged one has no room for it.
+    out.has_vlan = source->vlan != wire::kNoVlan;
+    out.vlan_tci = out.has_vlan ? static_cast<uint16_t>(request.sl << 13 | source->vlan) : 0;
     out.src_gid = source->gid;
     out.dst_gid = request.dgid;
     out.traffic_class = request.traffic_class & 0xfc;

@@ -13,15 +13,15 @@ int rank(const wire::Gid& gid) {
 
 }  // namespace
 
-bool GidTable::add(std::span<const wire::Gid> addresses) {
+bool GidTable::add(std::span<const wire::Gid> addresses, uint16_t vlan) {
     bool all = true;
     for (int r = 0; r <= 2; ++r)
         for (const auto& address : addresses)
-            if (rank(address) == r && !find(address, RoceVersion::V2)) all &= place(address);
+            if (rank(address) == r && !find(address, RoceVersion::V2)) all &= place(address, vlan);
     return all;
 }
 
-bool GidTable::place(const wire::Gid& address) {
+bool GidTable::place(const wire::Gid& address, uint16_t vlan) {
     uint32_t index = fresh_;
     if (index + 2 <= capacity()) {
         fresh_ += 2;
@@ -30,8 +30,8 @@ bool GidTable::place(const wire::Gid& address) {
         while (index + 2 <= capacity() && entries_[index].used) index += 2;
         if (index + 2 > capacity()) return false;
     }
-    entries_[index] = {address, RoceVersion::V1, true};
-    entries_[index + 1] = {address, RoceVersion::V2, true};
+    entries_[index] = {address, RoceVersion::V1, true, vlan};
+    entries_[index + 1] = {address, RoceVersion::V2, true, vlan};
     return true;
 }
 
@@ -43,6 +43,11 @@ bool GidTable::remove(const wire::Gid& address) {
         found = true;
     }
     return found;
+}
+
+void GidTable::rename(const wire::Gid& before, const wire::Gid& now) {
+    for (auto& entry : entries_)
+        if (entry.used && entry.gid == before) entry.gid = now;
 }
 
 std::optional<uint32_t> GidTable::find(const wire::Gid& gid, RoceVersion version) const {

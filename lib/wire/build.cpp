@@ -98,6 +98,15 @@ HeaderTemplate::HeaderTemplate(const AddressVector& a) : network_(a.network) {
     envelope_size_ = static_cast<uint8_t>(end - begin);
 }
 
+void HeaderTemplate::replace_mac(const MacAddress& before, const MacAddress& now) {
+    for (std::byte* p : {envelope_.data(), envelope_.data() + before.size()})
+        if (std::memcmp(p, before.data(), before.size()) == 0) std::memcpy(p, now.data(), now.size());
+}
+
+void HeaderTemplate::set_destination(const MacAddress& mac) {
+    std::memcpy(envelope_.data(), mac.data(), mac.size());
+}
+
 size_t HeaderTemplate::build(std::byte* out, const Bth& bth, const ExtHeaders& extensions, size_t payload_length,
                              uint16_t ip_id) const {
     const OpcodeInfo& op = opcode_info(bth.opcode);

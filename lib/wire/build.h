@@ -46,6 +46,9 @@ struct AddressVector {
     uint32_t flow_label = 0;       // 20 bits; IPv6 and GRH
     uint16_t udp_source_port = 0;  // see udp_source_port(); unused by v1
 
+    // VID, or kNoVlan.
+    [[nodiscard]] uint16_t vlan() const { return has_vlan ? VlanTag{vlan_tci, 0}.vid() : kNoVlan; }
+
     bool operator==(const AddressVector&) const = default;
 };
 
@@ -81,6 +84,10 @@ class HeaderTemplate {
     // ignored: it follows from `payload_length` (bytes without pad). `ip_id` is the IPv4 identification: it is covered
     // by the ICRC, and it is the caller's to vary. Precondition: opcode_info(bth.opcode).valid().
     size_t build(std::byte* out, const Bth& bth, const ExtHeaders& ext, size_t payload_length, uint16_t ip_id) const;
+
+    // Where one of the two MAC addresses is `before`, it becomes `now`.
+    void replace_mac(const MacAddress& before, const MacAddress& now);
+    void set_destination(const MacAddress& mac);
 
   private:
     std::array<std::byte, kMaxEnvelope> envelope_{};  // lengths, identification and checksum left 0

@@ -38,6 +38,9 @@ struct EthHeader {
     }
 };
 
+// The frames of no VLAN, untagged or tagged for their priority only (VID 0).
+inline constexpr uint16_t kNoVlan = 0xffff;
+
 struct VlanTag {
     static constexpr size_t kSize = 4;  // what it adds to the frame: TCI and the inner EtherType
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "wire/bth.h"
+#include "wire/eth.h"
 #include "wire/gid.h"
 #include "wire/mac.h"
 #include "wire/network_type.h"
@@ -39,6 +40,11 @@ struct PacketView {
     [[nodiscard]] uint8_t ecn() const { return traffic_class & 3; }
     [[nodiscard]] uint8_t pad_count() const { return bth.pad_count; }
     [[nodiscard]] Opcode opcode() const { return static_cast<Opcode>(bth.opcode); }
+    // VID, or kNoVlan.
+    [[nodiscard]] uint16_t vlan() const {
+        const uint16_t vid = has_vlan ? VlanTag{vlan_tci, 0}.vid() : uint16_t{0};
+        return vid == 0 ? kNoVlan : vid;
+    }
     [[nodiscard]] bool is_multicast() const { return dst_gid.is_multicast(); }
 
     // Headers from layer 3 to the payload: with icrc_header_part the start of a verification fused with a copy.

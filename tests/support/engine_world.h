@@ -58,8 +58,7 @@ class EngineWorld {
         d.port = wrap_port ? &wrap_port(port) : &port;
         d.pool = &pool;
         shard.add_device(d);
-        const engine::LocalAddress address{gid_of(i), true};
-        shard.set_addresses(i, {&address, 1}, 4200);
+        shard.set_port_state(i, {{2, 0, 0, 0, 0, static_cast<uint8_t>(i + 1)}, 4200, {{gid_of(i), true}}});
     }
 
     static wire::Gid gid_of(uint32_t device) { return wire::Gid::from_ipv4(0x0a000001 + device); }

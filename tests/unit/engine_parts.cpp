@@ -13,6 +13,7 @@
 #include "engine/capture_tap.h"
 #include "engine/qpn_table.h"
 #include "net/arp.h"
+#include "net/small_frame.h"
 #include "support/engine_world.h"
 
 using namespace rocemu;
@@ -197,6 +198,25 @@ TEST_CASE("a sleeping shard is woken by a doorbell", "[engine]") {
     }
     w.shard.stop();
     thread.join();
+}
+
+TEST_CASE("VLAN: ARP is answered on the address's own VLAN, with its tag", "[engine][case31]") {
+    EngineWorld w;
+    const wire::MacAddress mac0{2, 0, 0, 0, 0, 1}, mac1{2, 0, 0, 0, 0, 2};
+    const auto address = *wire::parse_gid("10.5.0.2");
+    w.shard.set_port_state(1, {mac1, 4200, {{address, true, 5}}});
+    const auto ask = [&](uint16_t vlan) {
+        const net::SmallFrame frame(net::arp_request(mac0, 0x0a050001, 0x0a050002), vlan);
+        w.shard.send_raw(0, frame.bytes());
+        w.turns(5);
+        std::array<engine::ShardEvent, 8> events;
+        const size_t n = w.shard.poll_events(events);
+        return std::count_if(events.begin(), events.begin() + static_cast<ptrdiff_t>(n),
+                             [](const auto& e) { return e.object == 0; });
+    };
+    CHECK(ask(5) == 1);
+    CHECK(ask(6) == 0);
+    CHECK(ask(wire::kNoVlan) == 0);
 }
 
 TEST_CASE("ARP: answers for our address, tells what it learns", "[engine]") {

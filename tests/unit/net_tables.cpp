@@ -131,6 +131,36 @@ TEST_CASE("neighbour: a full table gives up stale entries only") {
     CHECK_FALSE(table.lookup(gid("10.0.0.1")));
 }
 
+TEST_CASE("GID table: an address of a VLAN has its tag, a renamed one its index", "[net][case30][case31]") {
+    net::GidTable table(16);
+    const wire::Gid port[] = {gid("fe80::1"), gid("10.0.0.1")}, tagged[] = {gid("10.5.0.1")};
+    table.add(port);
+    table.add(tagged, 5);
+    REQUIRE(table.find(tagged[0], net::RoceVersion::V2) == 5u);
+    CHECK(table.at(4)->vlan == 5);
+    CHECK(table.at(5)->vlan == 5);
+    CHECK(table.at(3)->vlan == wire::kNoVlan);
+
+    net::AddressRequest r;
+    r.is_global = true;
+    r.dgid = gid("10.5.0.2");
+    r.sgid_index = 5;
+    r.sl = 3;
+    wire::AddressVector av;
+    REQUIRE(net::assemble(table, r, av) == net::AddressError::None);
+    CHECK(av.has_vlan);
+    CHECK(av.vlan_tci == (3 << 13 | 5));
+    CHECK(av.vlan() == 5);
+    r.sgid_index = 3;
+    REQUIRE(net::assemble(table, r, av) == net::AddressError::None);
+    CHECK_FALSE(av.has_vlan);
+
+    table.rename(gid("fe80::1"), gid("fe80::2"));
+    CHECK(table.at(0)->gid == gid("fe80::2"));
+    CHECK(table.at(1)->gid == gid("fe80::2"));
+    CHECK_FALSE(table.find(gid("fe80::1"), net::RoceVersion::V1));
+}
+
 TEST_CASE("address vector: complete or refused by name") {
     net::GidTable table(16);
     const wire::Gid list[] = {gid("fe80::1"), gid("10.0.0.1")};

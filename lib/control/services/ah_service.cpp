@@ -42,7 +42,7 @@ void publish(Control& control, const std::shared_ptr<Session>& session, uint32_t
     PdObject& owner = session->pds.at(pd);
     session->ahs.emplace(*id, AhObject{owner.context, pd});
     ++owner.users;
-    const engine::AddressRecord record{wire::HeaderTemplate(route), pd, device};
+    const engine::AddressRecord record{wire::HeaderTemplate(route), pd, device, route.dst_gid};
     control.call_all(
         session,
         [record, number = *id, session_id = session->id](engine::Shard& shard, uint32_t) {

@@ -36,10 +36,10 @@ bool may_offer(const Session& session, uint32_t qpn) {
     return qpn == 0 || session.qps.contains(qpn);
 }
 
-cm::Path path_of(const CmIdObject& object) {
+cm::Path path_of(const Device& device, const CmIdObject& object) {
     cm::Path path;
     path.port = *object.device;
-    path.network = object.local_gid.is_ipv4_mapped() ? wire::NetworkType::V2Ipv4 : wire::NetworkType::V2Ipv6;
+    path.network = device.cm_network(object.local_gid);
     path.local_gid = object.local_gid;
     path.remote_gid = object.remote_gid;
     path.traffic_class = object.traffic_class;
@@ -59,9 +59,10 @@ cm::Target target_of(const CmIdObject& object) {
 
 cm::Result<cm::CmId> connect(Call& call, const CmIdObject& object, const abi::CmConnParam& p) {
     cm::ConnectParams c;
+    const Device& device = *call.control.devices[*object.device];
     c.target = target_of(object);
-    c.path = path_of(object);
-    c.local_ca_guid = call.control.devices[*object.device]->node_guid();
+    c.path = path_of(device, object);
+    c.local_ca_guid = device.node_guid();
     c.transport = transport_of(object);
     c.local_qpn = p.qp_num;
     c.starting_psn = object.starting_psn;
@@ -71,7 +72,7 @@ cm::Result<cm::CmId> connect(Call& call, const CmIdObject& object, const abi::Cm
     c.retry_count = std::min(p.retry_count, kMaxRetries);
     c.rnr_retry_count = std::min(p.rnr_retry_count, kMaxRetries);
     c.srq = p.srq != 0;
-    c.path_mtu = call.control.devices[*object.device]->active_mtu();
+    c.path_mtu = device.active_mtu();
     c.private_data = private_data(p);
     return call.control.cm->manager().connect(EventLoop::now(), call.session->id, c);
 }
@@ -79,7 +80,7 @@ cm::Result<cm::CmId> connect(Call& call, const CmIdObject& object, const abi::Cm
 cm::Result<cm::CmId> ask(Call& call, const CmIdObject& object, const abi::CmConnParam& p) {
     cm::SidrRequestParams s;
     s.target = target_of(object);
-    s.path = path_of(object);
+    s.path = path_of(*call.control.devices[*object.device], object);
     s.private_data = private_data(p);
     return call.control.cm->manager().sidr_request(EventLoop::now(), call.session->id, s);
 }

@@ -43,7 +43,7 @@ void handle(Call& call, const abi::CmJoinRequest& request) {
 
     cm::Path path;
     path.port = *object->device;
-    path.network = group->address.is_ipv4_mapped() ? wire::NetworkType::V2Ipv4 : wire::NetworkType::V2Ipv6;
+    path.network = device->cm_network(group->address);
     path.local_gid = object->local_gid.is_zero() ? object->source.address : object->local_gid;
     path.remote_gid = group->address;
     path.traffic_class = object->traffic_class;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See udp_guard.h.
-#include "pmd/udp_guard.h"
+#include "control/udp_guard.h"
 
 #include <arpa/inet.h>
 #include <linux/filter.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace rocemu::pmd {
+namespace rocemu::control {
 
 namespace {
 
@@ -63,4 +63,4 @@ UdpGuard::~UdpGuard() {
         if (fd >= 0) close(fd);
 }
 
-}  // namespace rocemu::pmd
+}  // namespace rocemu::control

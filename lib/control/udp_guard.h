@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace rocemu::pmd {
+namespace rocemu::control {
 
 class UdpGuard {
   public:
@@ -22,4 +22,4 @@ class UdpGuard {
     int fds_[2] = {-1, -1};  // IPv4, IPv6 (-1 where the kernel has no IPv6)
 };
 
-}  // namespace rocemu::pmd
+}  // namespace rocemu::control
