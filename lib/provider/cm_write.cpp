@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
+#include "guard/fault_guard.h"
 #include "provider/cm_convert.h"
 #include "provider/verbs.h"
 
@@ -37,8 +39,7 @@ struct Command {
     template <typename T>
     int answer(uint64_t address, const T& value, size_t required = sizeof(T), size_t bytes = sizeof(T)) const {
         if (out_size < required || address == 0) return ENOSPC;
-        std::memcpy(reinterpret_cast<void*>(address), &value, std::min(out_size, bytes));
-        return 0;
+        return guard::copy(reinterpret_cast<void*>(address), &value, std::min(out_size, bytes)) ? 0 : EFAULT;
     }
     template <typename Request>
     int call(const Request& request) const {
@@ -255,8 +256,9 @@ int set_option(const Command& command) {
     request.length = in.optlen;
     if (in.optval == 0) return EINVAL;
     // A path record of the subnet administrator's is longer, and refused by its level.
-    std::memcpy(request.value, reinterpret_cast<const void*>(in.optval),
-                std::min<size_t>(in.optlen, sizeof request.value));
+    if (!guard::copy(request.value, reinterpret_cast<const void*>(in.optval),
+                     std::min<size_t>(in.optlen, sizeof request.value)))
+        return EFAULT;
     if (request.level == RDMA_OPTION_IB) request.length = std::min<uint32_t>(in.optlen, sizeof request.value);
     return command.call(request);
 }
@@ -309,6 +311,7 @@ int migrate(const Command& command) {
     return command.answer(in.response, rdma_ucm_migrate_resp{reply.events_reported});
 }
 
+constexpr size_t kLongestCommand = 1024;  // of the structure; what is longer is not looked at
 using Function = int (*)(const Command&);
 constexpr Function kFunctions[] = {
     create_id,        // RDMA_USER_CM_CMD_CREATE_ID
@@ -340,14 +343,18 @@ static_assert(std::size(kFunctions) == RDMA_USER_CM_CMD_JOIN_MCAST + 1);
 }  // namespace
 
 ssize_t write_cm_command(int fd, const CmFile& file, const void* data, size_t size) {
+    // The addresses are the program's: what is not there is EFAULT here too, and the command is read once.
+    guard::install();
     rdma_ucm_cmd_hdr header;
+    std::array<std::byte, kLongestCommand> body;
     if (size < sizeof header) return fail_minus_one(EINVAL);
-    std::memcpy(&header, data, sizeof header);
+    if (!guard::copy(&header, data, sizeof header)) return fail_minus_one(EFAULT);
     if (header.cmd >= std::size(kFunctions) || header.in > size - sizeof header) return fail_minus_one(EINVAL);
     const Function function = kFunctions[header.cmd];
     if (function == nullptr) return fail_minus_one(ENOSYS);
-    const Command command{fd,        *file.session, file.channel, static_cast<const std::byte*>(data) + sizeof header,
-                          header.in, header.out};
+    const size_t in = std::min<size_t>(header.in, body.size());
+    if (!guard::copy(body.data(), static_cast<const std::byte*>(data) + sizeof header, in)) return fail_minus_one(EFAULT);
+    const Command command{fd, *file.session, file.channel, body.data(), in, header.out};
     const int error = function(command);
     return error == 0 ? static_cast<ssize_t>(size) : fail_minus_one(error);
 }
