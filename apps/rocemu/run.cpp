@@ -13,6 +13,7 @@
 #include "abi/socket_path.h"
 #include "commands.h"
 #include "daemon.h"
+#include "view_namespace.h"
 
 namespace rocemu::cli {
 namespace {
@@ -48,7 +49,7 @@ void preload(const std::string& provider) {
     setenv("LD_PRELOAD", value.c_str(), 1);
 }
 
-int run(const std::string& socket, const std::vector<std::string>& words) {
+int run(const std::string& socket, bool own_namespace, const std::vector<std::string>& words) {
     if (words.empty()) return complain(kExitFailed, "run: no program given");
     const std::string provider = find_provider();
     if (provider.empty()) return complain(kExitNoDaemon, std::string(kProvider) + " is not where it belongs");
@@ -59,6 +60,9 @@ int run(const std::string& socket, const std::vector<std::string>& words) {
         provider::Connection connection;
         if (!greet(connection, path, false)) return kExitNoDaemon;
     }
+    if (own_namespace)
+        if (const auto error = enter_view_namespace(abi::view_directory(path)); !error.empty())
+            return complain(kExitNoDaemon, "--namespace: " + error);
     preload(provider);
     setenv(abi::kSocketVariable, path.c_str(), 1);
 
@@ -75,10 +79,15 @@ int run(const std::string& socket, const std::vector<std::string>& words) {
 void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen) {
     CLI::App* command = app.add_subcommand("run", "Start a program that sees rocemu's devices");
     auto socket = std::make_shared<std::string>();
+    auto own_namespace = std::make_shared<bool>(false);
     add_socket_option(*command, *socket);
-    command->footer("rocemu run [--socket PATH] -- PROGRAM [ARG...]\n"
+    command->add_flag("--namespace", *own_namespace,
+                      "In a mount namespace whose /sys and /dev show the devices, where that is allowed");
+    command->footer("rocemu run [--socket PATH] [--namespace] -- PROGRAM [ARG...]\n"
                     "Exit code: that of the program; 2: no daemon, another version, refused; 126, 127: as env(1).");
-    command->callback([socket, program, &chosen] { chosen = [socket, program] { return run(*socket, program); }; });
+    command->callback([=, &program, &chosen] {
+        chosen = [=, &program] { return run(*socket, *own_namespace, program); };
+    });
 }
 
 }  // namespace rocemu::cli

@@ -170,6 +170,14 @@ qperf_pair() {
     done
     end_process $server
 }
+# Paths as the kernel sees them: by a program that no library function of ours helps.
+own_namespace() {
+    local server
+    "$rocemu" run --namespace -- true 2>"$out/why" || { cat "$out/why"; return 77; }
+    "$rocemu" run --namespace -- env -u LD_PRELOAD sh -c \
+        'cat /sys/class/infiniband/rocemu1/ports/1/state && ls /dev/infiniband /dev/null /sys/class/net/lo && test -e /sys/class/misc/rdma_cm' || return
+    serve rping -s -a $ip0 -C 3 -v && "$rocemu" run --namespace -- rping -c -a $ip0 -C 3 -v && wait $server
+}
 fi_pair() {
     local port
     free_port
@@ -182,6 +190,7 @@ optional ibstat ibstat 20 sees_ports
 optional fio fio 60 fio_pair 18515
 optional qperf qperf 90 qperf_pair
 for type in msg rdm dgram; do optional fi_pingpong-$type fi_pingpong 60 fi_pair $type; done
+run_test own-namespace 60 own_namespace
 
 nothing_left() { [ "$(status_value 'sum(x.get("qps", 0) + x.get("cm_ids", 0) for x in s["sessions"])')" = 0 ]; }
 run_test nothing-left 30 wait_until 20 nothing_left
