@@ -5,7 +5,7 @@
 # daemon; what else they say in their `rocemu-test:` lines is how they run besides.
 . "$(dirname "$0")/../support/testlib.sh"
 here=$(dirname "$0")
-for part in ${*:-fabric datagrams rdmacm ucx mpi}; do
+for part in ${*:-fabric datagrams rdmacm ucx mpi iser}; do
     ROCEMU_PREFIX="$testlib_prefix$part/" bash "$here/$part.sh"
     rc=$?
     [ $rc = 0 ] && continue
