@@ -25,11 +25,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = """/bin/bash /bin/ip /usr/bin/rdma /sbin/tc /usr/bin/ibv_devices /usr/bin/ibv_devinfo
 /usr/bin/ibv_rc_pingpong /usr/bin/ibv_uc_pingpong /usr/bin/ibv_ud_pingpong /usr/bin/ibv_srq_pingpong
 /usr/bin/ib_send_bw /usr/bin/ib_write_bw /usr/bin/ib_read_bw /usr/bin/ib_send_lat /usr/bin/ib_write_lat
-/usr/bin/ib_read_lat /usr/bin/ib_atomic_bw /usr/bin/rping""".split()
+/usr/bin/ib_read_lat /usr/bin/ib_atomic_bw /usr/bin/rping /usr/bin/ucmatose /usr/bin/udaddy /usr/bin/mckey
+/usr/bin/rstream /usr/bin/riostream /usr/bin/rdma_client /usr/bin/rdma_server""".split()
 PROVIDER = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"
 # In the order of loading; what each depends on is put before it.
 MODULES = """virtio_pci virtio_net crc32_pclmul crc32_generic crc32c_generic rdma_rxe ib_uverbs rdma_ucm
-sch_netem""".split()
+8021q sch_netem""".split()
 KERNELS = ["linux-image-6.12-amd64", "linux-image-amd64"]
 
 

@@ -92,7 +92,9 @@ def write(path, kernel, out):
         reasons[columns[2]].append("`{}` ({})".format(*key.split(" rocemu-")))
     text += [f"- {', '.join(keys)}: {reason}" for reason, keys in reasons.items()]
     if str(out) != "/dev/null":
-        out.write_text("\n".join(text) + "\n")
+        # What run.sh wrote behind ours stays.
+        old = out.read_text().partition("\n## Programs of librdmacm")[1:] if out.exists() else ()
+        out.write_text("\n".join(text) + "\n" + "".join(old))
     for problem in problems:
         print(problem)
     print(f"{sum(total.values())} cases: {total.cell()}")

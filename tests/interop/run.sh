@@ -16,7 +16,7 @@ in_guest() { guest_exec "$ns_a" "$ip_b" "$@"; }
 net_for_guest() {
     ns_make "$ns_a" && ns_make "$ns_b" || return
     ip link add name wire0 netns "$ns_a" type veth peer name wire-g netns "$ns_b" || return
-    wire_up "$ns_a" $ip_a "$mtu" || return
+    wire_up "$ns_a" $ip_a "$mtu" && ip -n "$ns_a" addr add fd00:88::1/64 dev wire0 nodad || return
     ip netns exec "$ns_a" ethtool -K wire0 tx off >/dev/null 2>&1
     guest_net "$ns_b" "$mtu" wire-g
 }
@@ -67,42 +67,8 @@ both_roles() {
     run_test "$name-rocemu-is-server" 150 rocemu_server "$@"
 }
 
-# The connection manager of the guest's kernel with ours, in both roles. Nothing tells when rdma_cm listens in the guest:
-# its refusals are answered by another try, which rping takes (perftest -R, which connects twice, does not).
-cm_rocemu_is_client() {
-    local server rc tries=0 out=$testlib_tmp/guest.$BASHPID
-    in_guest 60 "$1" >"$out" 2>&1 &
-    server=$!
-    until on_a $2; do
-        tries=$((tries + 1))
-        [ $tries -lt 30 ] && kill -0 $server 2>/dev/null || { echo "the guest's server:"; cat "$out"; return 1; }
-        sleep 0.3
-    done
-    wait $server
-    rc=$?
-    [ $rc = 0 ] || { echo "the guest's server: exit code $rc"; cat "$out"; return 1; }
-}
-cm_rocemu_is_server() {
-    local server rc out=$testlib_tmp/server.$BASHPID
-    on_a $1 >"$out" 2>&1 </dev/null &
-    server=$!
-    in_guest 60 "n=0; until $2; do n=\$((n + 1)); [ \$n -lt 30 ] || exit 1; sleep 0.3; done" || {
-        echo "rocemu's server:"
-        cat "$out"
-        return 1
-    }
-    wait $server
-    rc=$?
-    [ $rc = 0 ] || { echo "rocemu's server: exit code $rc"; cat "$out"; return 1; }
-}
-# cm_both_roles NAME SERVER CLIENT: @IP@ is the server's address.
-cm_both_roles() {
-    run_test "$1-rocemu-is-client" 100 cm_rocemu_is_client "${2//@IP@/$ip_b}" "${3//@IP@/$ip_b}"
-    run_test "$1-rocemu-is-server" 100 cm_rocemu_is_server "${2//@IP@/$ip_a}" "${3//@IP@/$ip_a}"
-}
-
 net_for_guest || exit 1
-if ! guest_start "$ns_b" $ip_b/24 "$mtu"; then
+if ! guest_start "$ns_b" $ip_b/24 "$mtu" fd00:88::2/64; then
     printf 'not ok  guest does not start\n'
     testlib_record failed "${testlib_prefix}guest-starts"
     finish_tests
@@ -111,7 +77,7 @@ fi
 n=1000
 [ "$engine" = uml ] || n=100
 run_test guest-alone 90 guest_alone
-run_here daemon-starts daemon_in daemon_a "$ns_a" "$sock_a" "$testlib_tmp/a.log" || finish_tests
+run_here daemon-starts daemon_in daemon_a "$ns_a" "$sock_a" "$testlib_tmp/a.log" 'addresses = ["10.99.0.1/24@5"]' || finish_tests
 at_exit daemons_down
 both_roles ibv_rc_pingpong ibv_rc_pingpong -g @GID@ -n $n
 both_roles ibv_rc_pingpong-odd-sizes ibv_rc_pingpong -g @GID@ -n 100 -s 3001 -c
@@ -119,6 +85,7 @@ for op in send write read; do
     both_roles ib_${op}_bw ib_${op}_bw -F -x @GID@ -n $n
     both_roles ib_${op}_bw-all-sizes ib_${op}_bw -F -x @GID@ -a -n 20
 done
-cm_both_roles rping "rping -s -a @IP@ -C 10 -v" "rping -c -a @IP@ -C 10 -v"
+# shellcheck source=tests/interop/cm_cases.sh
+. "$(dirname "$0")/cm_cases.sh"
 run_here daemon-ends-cleanly daemons_down
 finish_tests
