@@ -16,10 +16,12 @@ for need in "$build/apps/rocemud" "$build/apps/rocemu" "$yardsticks"; do
     [ -x "$need" ] || { echo "fabric.sh: $need is missing (meson setup build -Dbench=true)" >&2; exit 1; }
 done
 state=$(mktemp -d "${TMPDIR:-/tmp}/rocemu-bench.XXXXXX") || exit 1
+shared=$(mktemp "/dev/shm/rocemu-bench.XXXXXX") || exit 1
+truncate -s 64M "$shared"
 daemon=
 # daemon_down: ends the daemon.
 daemon_down() { [ -z "$daemon" ] || { kill "$daemon"; wait "$daemon"; } 2>/dev/null; daemon=; }
-finish() { daemon_down; rm -rf "$state"; }
+finish() { daemon_down; rm -rf "$state" "$shared"; }
 trap finish EXIT
 export ROCEMU_SOCKET=$state/rocemud.sock
 # daemon_up PAYLOAD
@@ -56,7 +58,7 @@ import json, sys
 total = {}
 for device in json.load(sys.stdin).values():
     for name, value in device.items(): total[name] = total.get(name, 0) + value
-print("+".join(n for n in ("captured", "process_vm", "agent") if total[f"payload_{n}_bytes"] > 1 << 20))'
+print("+".join(n for n in ("captured", "mapped", "process_vm", "agent") if total[f"payload_{n}_bytes"] > 1 << 20))'
 }
 # name|column|program and arguments
 cases=(
@@ -67,6 +69,8 @@ cases=(
     "write 1 MiB|4|ib_write_bw -s 1048576 -D 1"
     "send 64 KiB|4|ib_send_bw -s 65536 -D 1"
     "read 64 KiB|4|ib_read_bw -s 65536 -D 1"
+    "write 64 KiB, shared|4|ib_write_bw -s 65536 -D 1 --mmap=$shared"
+    "read 64 KiB, shared|4|ib_read_bw -s 65536 -D 1 --mmap=$shared"
 )
 for ((i = 0; i < rounds; i++)); do
     "$yardsticks" roofline >>"$state/roofline"

@@ -146,6 +146,8 @@ struct RegMrRequest {
     uint64_t va = 0;
     uint64_t length = 0;
     uint64_t iova = 0;
+    // With one fd: the file that lies behind [va, va + length), from `file_offset` on, and that the daemon may map too.
+    uint64_t file_offset = 0;
 };
 struct RegMrReply { uint32_t key = 0; };  // lkey and rkey; also the handle
 // ibv_rereg_mr_flags.

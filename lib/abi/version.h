@@ -16,6 +16,7 @@ enum Feature : uint64_t {
     kFeatureProcessVm = 1u << 0,  // the process allows (client) / can use (daemon) process_vm_readv/writev
     kFeatureAgent = 1u << 1,      // a copy thread in the application serves payload jobs
     kFeatureCapture = 1u << 2,    // the provider copies payload into the stage when it is posted
+    kFeatureMapped = 1u << 3,     // the provider sends the file behind a memory region with its registration
 };
 
 }  // namespace rocemu::abi

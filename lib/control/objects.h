@@ -9,6 +9,7 @@
 
 #include "base/verbs_types.h"
 #include "control/event_outbox.h"
+#include "control/mapped_file.h"
 #include "control/queue_arena.h"
 #include "control/xrc_domain.h"
 #include "memory/key_table.h"
@@ -35,6 +36,7 @@ struct MrObject {
     uint32_t pd = 0;
     uint32_t context = 0;
     memory::Region region;  // as the shards have it
+    std::shared_ptr<MappedFile> file;  // nullptr: not mapped here
 };
 
 struct MwObject {

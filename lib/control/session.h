@@ -63,6 +63,7 @@ class Session {
 
     payload::Path path = payload::Path::None;
     bool capture = false;  // it has a stage
+    bool mapped = false;   // files behind its regions are mapped
     std::unique_ptr<SharedRegion> region0;
     abi::SessionPage* page = nullptr;
     std::vector<UniqueFd> wake_fds;  // one eventfd a shard

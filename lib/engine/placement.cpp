@@ -221,14 +221,14 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
                 continue;
             }
             job.piece_owner[pieces] = static_cast<uint8_t>(i);
-            pieces_[pieces++] = {const_cast<std::byte*>(source), segment.va, segment.length};
+            pieces_[pieces++] = {const_cast<std::byte*>(source), segment.va, segment.length, segment.key};
             source += segment.length;
         }
         if (job.ends_write[i] && pieces != 0 && pieces_[pieces - 1].length > kOneStore) {
             payload::Piece& body = pieces_[pieces - 1];
             body.length -= kOneStore;
             job.piece_owner[pieces] = static_cast<uint8_t>(i);
-            pieces_[pieces++] = {body.local + body.length, body.va + body.length, kOneStore};
+            pieces_[pieces++] = {body.local + body.length, body.va + body.length, kOneStore, body.key};
         }
     }
     job.run_end = i;

@@ -89,6 +89,10 @@ class Shard {
     void add_xrc_domain(SessionId domain);
     void remove_xrc_domain(SessionId domain);
 
+    // Memory of region `key` that the daemon has mapped at `local` (payload::PayloadMover::map); unmap before it goes away.
+    void map_region(SessionId session, uint32_t key, std::byte* local, uint64_t va, uint64_t length);
+    void unmap_region(SessionId session, uint32_t key);
+
     // Deregistration, after the key has left keys(): true once no job that knew it is under way. First call with
     // `fence` 0 sets it.
     bool payload_passed(SessionId session, uint64_t& fence);

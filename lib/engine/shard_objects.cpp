@@ -104,6 +104,14 @@ void Shard::remove_xrc_domain(SessionId id) {
     impl_->sessions.erase(it);
 }
 
+void Shard::map_region(SessionId session, uint32_t key, std::byte* local, uint64_t va, uint64_t length) {
+    impl_->mover.map(session, key, local, va, length);
+}
+
+void Shard::unmap_region(SessionId session, uint32_t key) {
+    impl_->mover.unmap(session, key);
+}
+
 bool Shard::payload_passed(SessionId id, uint64_t& fence) {
     if (fence == 0) fence = impl_->mover.fence(id);
     return impl_->mover.passed(id, fence);

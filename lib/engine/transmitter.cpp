@@ -118,7 +118,7 @@ void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
         for (uint32_t s = 0; s < packet.seg_count; ++s) {
             const auto& segment = batch_->segments.items[packet.seg_first + s];
             if (segment.length == 0) continue;
-            job.pieces[job.pieces_used] = {local, segment.va, segment.length};
+            job.pieces[job.pieces_used] = {local, segment.va, segment.length, segment.key};
             job.spaces[job.pieces_used] = segment.space;
             job.owner[job.pieces_used++] = static_cast<uint8_t>(job.builds_used);
             local += segment.length;

@@ -35,7 +35,7 @@ KeyStatus KeyTable::within(const Region& r, PdId pd, uint64_t addr, uint32_t len
     // Unsigned arithmetic: an address below iova wraps to a huge offset and fails.
     const uint64_t offset = addr - r.iova;
     if (offset > r.length || length > r.length - offset) return KeyStatus::OutOfBounds;
-    out = Segment{r.space, length, r.va + offset};
+    out = Segment{r.space, length, r.va + offset, r.mapped ? (r.is_window() ? r.parent : r.key) : 0};
     return KeyStatus::Ok;
 }
 

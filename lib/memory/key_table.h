@@ -26,6 +26,7 @@ struct Region {
     uint64_t length = 0;  // bytes; iova + length does not wrap
     uint64_t va = 0;      // first address in the space
     SpaceId space = 0;
+    bool mapped = false;  // the daemon has the memory mapped too, under the region's key
     KeyKind kind = KeyKind::Region;
     uint32_t windows = 0;  // region: how many are bound to it
     uint32_t parent = 0;   // window: key of the region it is bound to; 0: not bound
@@ -50,6 +51,7 @@ struct Segment {
     SpaceId space;
     uint32_t length;  // bytes
     uint64_t va;
+    uint32_t key;     // of a mapped region, else 0
 };
 
 enum class KeyStatus : uint8_t { Ok, NoSuchKey, WrongPd, OutOfBounds, AccessDenied };

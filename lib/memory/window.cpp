@@ -33,6 +33,7 @@ void KeyTable::unbind(Region& w) {
     if (slots_[index].key == w.parent) --slots_[index].windows;
     w.parent = w.access = w.qpn = 0;
     w.iova = w.length = w.va = 0;
+    w.mapped = false;
 }
 
 bool KeyTable::bind(const WindowBind& b) {
@@ -62,6 +63,7 @@ bool KeyTable::bind(const WindowBind& b) {
     w->length = b.length;
     w->va = r->va + offset;
     w->space = r->space;
+    w->mapped = r->mapped;
     w->parent = b.region;
     w->qpn = type2 ? b.qpn : 0;
     ++slots_[index_of(b.region)].windows;

@@ -21,7 +21,7 @@ enum class Path : uint8_t { None, ProcessVm, Agent };
 
 // For `rocemu status`: one per (space, shard), owned by control, written by the shard with relaxed stores.
 struct SpaceStats {
-    std::atomic<uint64_t> process_vm_bytes{0}, agent_bytes{0}, captured_bytes{0}, faults{0};
+    std::atomic<uint64_t> process_vm_bytes{0}, agent_bytes{0}, captured_bytes{0}, mapped_bytes{0}, faults{0};
     std::atomic<Path> path{Path::None};  // in use now: a refused process_vm call changes it to Agent
 };
 
@@ -38,6 +38,7 @@ struct Piece {
     std::byte* local;  // in the daemon
     uint64_t va;       // in the space
     uint32_t length;   // bytes, > 0
+    uint32_t key = 0;  // a mapping of the space that holds it (map()), or 0
 };
 
 enum class Direction : uint8_t { FromSpace, ToSpace };
@@ -59,6 +60,11 @@ class PayloadMover {
     void add_space(const SpaceInfo& info);
     // Jobs still pending for it end as Fault (delivered by poll).
     void remove_space(memory::SpaceId id);
+
+    // Memory of the space that the daemon has mapped too, at `local`: pieces with this key are copied directly. It may be
+    // a file that is truncated at any time: copies are guarded. The space exists; unmap before the mapping goes away.
+    void map(memory::SpaceId space, uint32_t key, std::byte* local, uint64_t va, uint64_t length);
+    void unmap(memory::SpaceId space, uint32_t key);
 
     // Adjacent pieces (va contiguous) become one remote range; the last 8 bytes of a ToSpace job are stored last, by
     // themselves. `pieces` may be reused after return; the local buffers must stay until the job has ended.

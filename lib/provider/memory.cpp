@@ -11,9 +11,12 @@
 #include "base/verbs_types.h"
 #include "provider/objects.h"
 #include "provider/real_verbs.h"
+#include "provider/shared_file.h"
 
 namespace rocemu::provider {
 namespace {
+
+constexpr size_t kLeastShared = 16384;  // less is not worth a look at the mappings
 
 // Is the whole range mapped? Looks at the mappings only, whatever its size; does nothing to the pages.
 bool is_mapped(const void* addr, size_t length) {
@@ -45,9 +48,15 @@ Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsign
     request.va = reinterpret_cast<uint64_t>(addr);
     request.length = length;
     request.iova = iova;
-    abi::RegMrReply reply;
     Session* session = Pd::of(pd)->context().session;
-    if (const int rc = session->call(request, reply); rc != 0) {
+    SharedFile file;
+    if (length >= kLeastShared && (session->hello().features & abi::kFeatureMapped) != 0)
+        file = find_shared_file(addr, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
+    request.file_offset = file.offset;
+    abi::RegMrReply reply;
+    const int rc = session->call(request, reply, {&file.fd, file.fd >= 0 ? size_t{1} : size_t{0}});
+    if (file.fd >= 0) close(file.fd);
+    if (rc != 0) {
         delete mr;
         return fail_pointer<Mr>(rc);
     }

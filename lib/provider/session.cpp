@@ -42,7 +42,7 @@ int Session::set_up(const char* path) {
     FdList fds;
     int error = 0;
     const HelloFailure failure =
-        connection_.hello(false, abi::kFeatureProcessVm | abi::kFeatureAgent | abi::kFeatureCapture, hello_, fds, &error);
+        connection_.hello(false, abi::kFeatureProcessVm | abi::kFeatureAgent | abi::kFeatureCapture | abi::kFeatureMapped, hello_, fds, &error);
     if (failure != HelloFailure::None) return error;
     connection_.set_timeout(0);
 

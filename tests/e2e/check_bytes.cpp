@@ -4,6 +4,7 @@
 // time, and checks every byte, and that no byte beside them was touched. Exit code 0: all right.
 //   --two-processes   each device in a process of its own
 //   --undumpable      PR_SET_DUMPABLE 0 first: nobody may look into this process
+//   --shared          memory that the daemon can map too
 //   --messages N      for each queue pair and direction (300)
 //   --qps N           queue pairs (2)
 //   --limit SECONDS   gives up, and says where it stands (120)
@@ -39,7 +40,7 @@ struct Options {
     std::string devices[2];
     uint64_t seed = 0;
     uint32_t messages = 300, qps = 2, limit = 120;
-    bool two_processes = false, undumpable = false, hold = false;
+    bool two_processes = false, undumpable = false, shared = false, hold = false;
 };
 
 double seconds() {
@@ -68,7 +69,7 @@ uint64_t run(const Options& o, Shared& shared, const std::vector<int>& sides) {
             Random psn(o.seed * 977 + q * 2 + static_cast<uint32_t>(side));
             // Now and then close to the end of the number space, so that it wraps.
             const uint32_t first = psn.below(2) != 0 ? 0xffff00 + psn.below(256) : psn.below(1 << 24);
-            ends.push_back(std::make_unique<End>(*nics.back(), shared.ends[q][side], shared.ends[q][1 - side], first));
+            ends.push_back(std::make_unique<End>(*nics.back(), shared.ends[q][side], shared.ends[q][1 - side], first, o.shared));
         }
     }
     wait_for_all(1);
@@ -146,6 +147,8 @@ bool parse(int argc, char** argv, Options& o) {
             o.undumpable = true;
         else if (word == "--hold")
             o.hold = true;
+        else if (word == "--shared")
+            o.shared = true;
         else if (word == "--messages")
             number(o.messages);
         else if (word == "--qps")
@@ -167,7 +170,7 @@ bool parse(int argc, char** argv, Options& o) {
 int main(int argc, char** argv) {
     Options o;
     if (!parse(argc, argv, o)) {
-        std::fprintf(stderr, "usage: check_bytes [--two-processes] [--undumpable] [--hold] [--messages N] [--qps N] [--limit SECONDS] "
+        std::fprintf(stderr, "usage: check_bytes [--two-processes] [--undumpable] [--shared] [--hold] [--messages N] [--qps N] [--limit SECONDS] "
                              "DEVICE_A DEVICE_B SEED\n");
         return 2;
     }

@@ -6,6 +6,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 namespace check_bytes {
 namespace {
 
@@ -59,9 +62,24 @@ Nic::Nic(const std::string& name) {
     need((cq = ibv_create_cq(context, 1024, nullptr, nullptr, 0)) != nullptr, "ibv_create_cq");
 }
 
-End::End(Nic& nic, Announcement& mine, Announcement& peers, uint32_t psn)
-    : nic_(nic), mine_(mine), peers_(peers), out_(new std::byte[size_t{kWindow} * kSlotBytes]),
-      in_(new std::byte[size_t{kWindow} * kSlotBytes]), expected_(new std::byte[kSlotBytes]) {
+Buffer::Buffer(size_t bytes, bool shared) : base_(nullptr), bytes_(bytes) {
+    if (shared) {
+        fd_ = memfd_create("check_bytes", MFD_CLOEXEC);
+        need(fd_ >= 0 && ftruncate(fd_, static_cast<off_t>(bytes)) == 0, "memfd");
+    }
+    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd_, 0);
+    need(p != MAP_FAILED, "mmap");
+    base_ = static_cast<std::byte*>(p);
+}
+
+Buffer::~Buffer() {
+    munmap(base_, bytes_);
+    if (fd_ >= 0) close(fd_);
+}
+
+End::End(Nic& nic, Announcement& mine, Announcement& peers, uint32_t psn, bool shared)
+    : nic_(nic), mine_(mine), peers_(peers), out_(size_t{kWindow} * kSlotBytes, shared),
+      in_(size_t{kWindow} * kSlotBytes, shared), expected_(new std::byte[kSlotBytes]) {
     std::memset(out_.get(), kPoison, size_t{kWindow} * kSlotBytes);
     std::memset(in_.get(), kPoison, size_t{kWindow} * kSlotBytes);
     need((out_mr_ = ibv_reg_mr(nic.pd, out_.get(), size_t{kWindow} * kSlotBytes, kLocalWrite)) != nullptr,

@@ -46,9 +46,25 @@ class Nic {
     int gid_index = -1;
 };
 
+// Memory of a program: ordinary, or a shared mapping of a memfd whose descriptor stays open.
+class Buffer {
+  public:
+    Buffer(size_t bytes, bool shared);
+    ~Buffer();
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    [[nodiscard]] std::byte* get() const { return base_; }
+
+  private:
+    std::byte* base_;
+    size_t bytes_;
+    int fd_ = -1;
+};
+
 class End {
   public:
-    End(Nic& nic, Announcement& mine, Announcement& peers, uint32_t psn);
+    // `shared`: what is sent and received lies in files in memory.
+    End(Nic& nic, Announcement& mine, Announcement& peers, uint32_t psn, bool shared);
 
     [[nodiscard]] uint32_t qpn() const { return qp_->qp_num; }
     void connect();
@@ -72,7 +88,8 @@ class End {
     Nic& nic_;
     Announcement& mine_;
     Announcement& peers_;
-    std::unique_ptr<std::byte[]> out_, in_, expected_;
+    Buffer out_, in_;
+    std::unique_ptr<std::byte[]> expected_;
     ibv_mr* out_mr_ = nullptr;
     ibv_mr* in_mr_ = nullptr;
     ibv_qp* qp_ = nullptr;

@@ -70,6 +70,7 @@ class Attacker {
     void ring(const Victim& v, bool honest);
     void scribble_agent();
     void try_to_truncate();
+    void register_file();
     void abuse_calls();
     uint64_t any_address();
     uint32_t any_key() { return keys_.empty() || random_.one_in(2) ? static_cast<uint32_t>(random_.nasty()) : keys_[random_.below(static_cast<uint32_t>(keys_.size()))]; }
@@ -92,7 +93,7 @@ Outcome Attacker::begin(const std::string& socket) {
     int error = 0;
     // Sometimes only the agent is offered, so that the daemon depends on a ring that nobody serves.
     const uint64_t features = (random_.one_in(4) ? abi::kFeatureAgent : abi::kFeatureAgent | abi::kFeatureProcessVm) |
-                              (random_.one_in(4) ? uint64_t{0} : uint64_t{abi::kFeatureCapture});
+                              (random_.one_in(4) ? uint64_t{0} : uint64_t{abi::kFeatureCapture | abi::kFeatureMapped});
     if (connection_.hello(false, features, hello_, fds, &error) == provider::HelloFailure::None)
         map(0, fds.take(0), hello_.region0_bytes);
     return Outcome::Done;
@@ -312,6 +313,22 @@ void Attacker::try_to_truncate() {
     }
 }
 
+// A file said to be behind a region: any range, any file, and cut while it is in use.
+void Attacker::register_file() {
+    const int fd = random_.one_in(6) ? dup(fds_.empty() ? 0 : fds_[0]) : memfd_create("hostile", MFD_CLOEXEC);
+    [[maybe_unused]] int rc = ftruncate(fd, 65536);
+    abi::RegMrRequest mr;
+    mr.pd = pds_[random_.below(2)];
+    mr.access = 0xf;
+    mr.va = mr.iova = reinterpret_cast<uint64_t>(buffer_.data());
+    mr.length = random_.one_in(4) ? random_.nasty() : buffer_.size();
+    mr.file_offset = random_.one_in(3) ? random_.nasty() : 0;
+    abi::RegMrReply key;
+    if (connection_.call(mr, key, {&fd, 1}) == 0) keys_.push_back(key.key);
+    rc = ftruncate(fd, random_.below(65536));
+    close(fd);
+}
+
 void Attacker::abuse_calls() {
     abi::RegMrRequest mr;
     mr.pd = random_.one_in(2) ? pds_[0] : static_cast<uint32_t>(random_.nasty());
@@ -321,6 +338,7 @@ void Attacker::abuse_calls() {
     mr.iova = random_.nasty();
     abi::RegMrReply key;
     if (connection_.call(mr, key) == 0) keys_.push_back(key.key);
+    register_file();
     abi::DeregMrReply gone;
     if (random_.one_in(3)) connection_.call(abi::DeregMrRequest{any_key()}, gone);
     if (random_.one_in(8)) {

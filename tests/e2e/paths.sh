@@ -16,10 +16,14 @@ for device in json.load(open(sys.argv[2])).values():
     for name, value in device.items():
         total[name] = total.get(name, 0) + value
 print({n: v for n, v in total.items() if n.startswith("payload_")})
-used = {n: total[f"payload_{n}_bytes"] > 0 for n in ("captured", "process_vm", "agent")}
-want = {"auto": ("captured",), "capture": ("captured",), "pull": ("process_vm",), "agent": ("agent",)}[sys.argv[1]]
-never = {"auto": (), "capture": (), "pull": ("captured", "agent"), "agent": ("captured", "process_vm")}[sys.argv[1]]
-sys.exit(0 if all(used[n] for n in want) and not any(used[n] for n in never) else 1)
+used = {n for n in ("captured", "mapped", "process_vm", "agent") if total[f"payload_{n}_bytes"] > 0}
+# Inline data counts as mapped too: what a file carries is far more.
+if total["payload_mapped_bytes"] < 1 << 20: used.discard("mapped")
+may = {"auto": {"captured", "mapped", "process_vm"}, "capture": {"captured", "process_vm"}, "pull": {"process_vm"},
+       "agent": {"agent"}}[sys.argv[1]]
+must = {"auto": {"captured", "mapped"}}.get(sys.argv[1], may)
+print("used", used, "expected", must)
+sys.exit(0 if must <= used <= may else 1)
 PY
 }
 preferred() {
@@ -42,11 +46,11 @@ addresses = ["10.203.0.2/24"]
 impairments = { drop = 0.01, duplicate = 0.005, reorder = 0.005, corrupt = 0.005, seed = 72 }
 TOML
     fabric_up --config "$testlib_tmp/path.toml" || return
-    attached "$bin/check_bytes" rocemu0 rocemu1 31 && attached "$bin/check_bytes" --two-processes --qps 6 --messages 100 rocemu0 rocemu1 32 || return
+    attached "$bin/check_bytes" --messages 200 rocemu0 rocemu1 31 && attached "$bin/check_bytes" --shared --messages 200 rocemu0 rocemu1 32 &&
+        attached "$bin/check_bytes" --two-processes --qps 4 --messages 60 rocemu0 rocemu1 33 || return
     carried "$path" || return
     "$rocemu" impair rocemu0 && "$rocemu" impair rocemu1 || return
-    attached "$bin/verbs_rules" rocemu0 rocemu1 || return
-    pair ib_send_bw -F -n 500 && pair ib_write_bw -F -n 500 -q 4 && fabric_down
+    attached "$bin/verbs_rules" rocemu0 rocemu1 && pair ib_send_bw -F -n 500 && fabric_down
 }
 for path in auto capture pull agent; do run_test "$path" 150 preferred "$path"; done
 finish_tests

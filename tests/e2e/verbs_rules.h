@@ -66,6 +66,7 @@ void extended(Nic& a, Nic& b);
 void capture(Nic& a, Nic& b);
 void limits(Nic& a, Nic& b);
 void xrc(Nic& a, Nic& b);
+void mapped(Nic& a, Nic& b);
 void forks(const char* a, const char* b);
 
 }  // namespace rules

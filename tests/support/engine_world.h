@@ -215,7 +215,8 @@ class EngineWorld {
         const int e = connect_one(a, b, mtu, timeout, 0xFFFFF0);
         return e ? e : connect_one(b, a, mtu, timeout, 0xFFFFF0);
     }
-    uint32_t add_mr(AppSession& s, void* p, uint64_t length, uint32_t access = 15) {
+    // `mapped`: the shard reaches it directly (here: at the same address).
+    uint32_t add_mr(AppSession& s, void* p, uint64_t length, uint32_t access = 15, bool mapped = false) {
         memory::Region r;
         r.key = next_key += 256;
         r.pd = s.id;
@@ -223,6 +224,8 @@ class EngineWorld {
         r.iova = r.va = reinterpret_cast<uintptr_t>(p);
         r.length = length;
         r.space = s.id;
+        r.mapped = mapped;
+        if (mapped) shard.map_region(s.id, r.key, static_cast<std::byte*>(p), r.va, length);
         shard.keys().insert(r);
         return r.key;
     }

@@ -100,6 +100,9 @@ void handle(Call& call, const abi::HelloRequest& request) {
 
     const std::string& wanted = control.config.daemon.payload;
     session.capture = (request.features & abi::kFeatureCapture) && (wanted == "auto" || wanted == "capture");
+    // What the daemon maps it also pays for, and others' files are none of its business: its own user only.
+    session.mapped =
+        (request.features & abi::kFeatureMapped) && wanted == "auto" && session.peer.uid == geteuid();
     const Layout layout = layout_of(shards, request.features & abi::kFeatureAgent, session.capture);
     session.region0 = SharedRegion::create(layout.bytes);
     if (!session.region0) return call.reply.fail(errno);
@@ -129,6 +132,7 @@ void handle(Call& call, const abi::HelloRequest& request) {
     fill_version(control, reply);
     reply.features = request.features & (abi::kFeatureProcessVm | abi::kFeatureAgent);
     if (session.capture) reply.features |= abi::kFeatureCapture;
+    if (session.mapped) reply.features |= abi::kFeatureMapped;
     reply.payload_path = session.path == payload::Path::ProcessVm ? abi::kPathProcessVm : abi::kPathAgent;
     reply.region0_bytes = layout.bytes;
     reply.doorbells_offset = layout.doorbells;

@@ -59,11 +59,17 @@ void handle(Call& call, const abi::RegMrRequest& request) {
     const auto key = control.keys.take();
     if (!key) return call.reply.fail(ENOMEM);
     region.key = *key;
-    session.mrs.emplace(*key, MrObject{request.pd, pd->second.context, region});
+    std::shared_ptr<MappedFile> file;
+    if (session.mapped && !call.fds.empty())
+        file = MappedFile::create(call.fds[0].get(), request.file_offset, request.length,
+                                  request.access & access_flags::kLocalWrite);
+    region.mapped = file != nullptr;
+    session.mrs.emplace(*key, MrObject{request.pd, pd->second.context, region, file});
     ++pd->second.users;
     control.call_all(
         call.session,
-        [region](engine::Shard& shard, uint32_t) {
+        [region, file](engine::Shard& shard, uint32_t) {
+            if (file) shard.map_region(region.space, region.key, file->address(), region.va, region.length);
             shard.keys().insert(region);
             return true;
         },
@@ -77,14 +83,16 @@ void handle(Call& call, const abi::RegMrRequest& request) {
 void remove_mr(Control& control, const std::shared_ptr<Session>& session, uint32_t key, std::function<void()> done) {
     const auto it = session->mrs.find(key);
     const uint32_t pd_id = it->second.pd;
+    const auto file = it->second.file;  // mapped until no shard knows it any more
     session->mrs.erase(it);
     control.call_all(
         session,
         [key, id = session->id, fence = uint64_t{0}](engine::Shard& shard, uint32_t) mutable {
             shard.keys().remove(key);
+            shard.unmap_region(id, key);
             return shard.payload_passed(id, fence);
         },
-        [&control, session, key, pd_id, done = std::move(done)] {
+        [&control, session, key, pd_id, file, done = std::move(done)] {
             control.keys.give_back(key);
             if (const auto pd = session->pds.find(pd_id); pd != session->pds.end()) --pd->second.users;
             done();
@@ -115,6 +123,10 @@ void handle(Call& call, const abi::ReregMrRequest& request) {
     }
     ++session.pds.at(region.pd).users;
     --session.pds.at(mr.pd).users;
+    // The file, if there was one, lies behind the old registration.
+    const auto file = std::move(mr.file);
+    mr.file = nullptr;
+    region.mapped = false;
     mr.pd = region.pd;
     mr.region = region;
     // Bindings of windows end with the old registration, and nothing uses it any more when this is answered.
@@ -123,11 +135,12 @@ void handle(Call& call, const abi::ReregMrRequest& request) {
         [region, id = session.id, fence = uint64_t{0}](engine::Shard& shard, uint32_t) mutable {
             if (fence == 0) {
                 shard.keys().remove(region.key);
+                shard.unmap_region(id, region.key);
                 shard.keys().insert(region);
             }
             return shard.payload_passed(id, fence);
         },
-        [reply = call.reply]() mutable { reply.send(abi::ReregMrReply{}); });
+        [file, reply = call.reply]() mutable { reply.send(abi::ReregMrReply{}); });
 }
 
 void handle(Call& call, const abi::DeregMrRequest& request) {
