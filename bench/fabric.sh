@@ -58,7 +58,7 @@ import json, sys
 total = {}
 for device in json.load(sys.stdin).values():
     for name, value in device.items(): total[name] = total.get(name, 0) + value
-print("+".join(n for n in ("captured", "mapped", "process_vm", "agent") if total[f"payload_{n}_bytes"] > 1 << 20))'
+print("+".join(n for n in ("captured", "deferred", "mapped", "process_vm", "agent") if total[f"payload_{n}_bytes"] > 1 << 20))'
 }
 # name|column|program and arguments
 cases=(

@@ -60,6 +60,7 @@ struct HelloReply {
     uint64_t doorbells_offset = 0;   // DoorbellBlock[shards]
     uint64_t agent_offset = 0;       // AgentRing[shards]; 0 if there is none
     uint64_t stage_offset = 0;       // kStageBytes of stage (abi/stage.h); 0 if nothing is to be captured
+    uint64_t receive_stage_offset = 0;  // ReceiveStage[shards] (abi/receive_stage.h); 0 if nothing is deferred
     char daemon_version[32] = {};
 };
 enum PayloadPath : uint32_t { kPathProcessVm = 1, kPathAgent = 2 };

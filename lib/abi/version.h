@@ -17,6 +17,7 @@ enum Feature : uint64_t {
     kFeatureAgent = 1u << 1,      // a copy thread in the application serves payload jobs
     kFeatureCapture = 1u << 2,    // the provider copies payload into the stage when it is posted
     kFeatureMapped = 1u << 3,     // the provider sends the file behind a memory region with its registration
+    kFeatureDeferred = 1u << 4,   // the provider places received payload when it polls
 };
 
 }  // namespace rocemu::abi

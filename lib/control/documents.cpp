@@ -62,11 +62,12 @@ Json session_json(const Session& session) {
            {"command", session.peer.command},
            {"admin", session.admin}};
     if (session.admin) return j;
-    uint64_t process_vm = 0, agent = 0, captured = 0, mapped = 0, faults = 0;
+    uint64_t process_vm = 0, agent = 0, captured = 0, mapped = 0, deferred = 0, faults = 0;
     payload::Path path = session.path;
     for (const auto& stats : session.space_stats) {
         process_vm += stats->process_vm_bytes.load(std::memory_order_relaxed);
         mapped += stats->mapped_bytes.load(std::memory_order_relaxed);
+        deferred += stats->deferred_bytes.load(std::memory_order_relaxed);
         captured += stats->captured_bytes.load(std::memory_order_relaxed);
         agent += stats->agent_bytes.load(std::memory_order_relaxed);
         faults += stats->faults.load(std::memory_order_relaxed);
@@ -89,6 +90,7 @@ Json session_json(const Session& session) {
     j["agent_bytes"] = agent;
     j["captured_bytes"] = captured;
     j["mapped_bytes"] = mapped;
+    j["deferred_bytes"] = deferred;
     j["payload_faults"] = faults;
     j["queue_memory_bytes"] = session.arena ? session.arena->used() : 0;
     return j;

@@ -63,6 +63,7 @@ class Session {
 
     payload::Path path = payload::Path::None;
     bool capture = false;  // it has a stage
+    bool deferred = false;  // it has a receive stage
     bool mapped = false;   // files behind its regions are mapped
     std::unique_ptr<SharedRegion> region0;
     abi::SessionPage* page = nullptr;

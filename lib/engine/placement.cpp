@@ -190,12 +190,13 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
         result.outcome = outcome;
         return true;
     }
+    const QpSetup& setup = job.record->setup;
     uint32_t pieces = 0;
     memory::SpaceId space = 0;
     uint32_t i = job.cursor;
     for (; i < batch.count; ++i) {
         const auto& r = batch.requests[i];
-        if (r.kind != DmaKind::Place) break;
+        if (r.kind != DmaKind::Place || r.deferrable != first.deferrable) break;
         if (r.seg_count != 0) {
             memory::SpaceId mine;
             const bool one = in_one_space(batch, r, mine);
@@ -221,6 +222,7 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
                 continue;
             }
             job.piece_owner[pieces] = static_cast<uint8_t>(i);
+            if (r.deferrable) origins_[pieces] = {setup.config.qpn, setup.slot, r.wqe_index, r.is_recv};
             pieces_[pieces++] = {const_cast<std::byte*>(source), segment.va, segment.length, segment.key};
             source += segment.length;
         }
@@ -233,6 +235,10 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
     }
     job.run_end = i;
     if (pieces == 0) return true;
+    // Memory of another process than the QP's (a shared receive queue, an imported region) is not its program's to fill.
+    if (first.deferrable && space == setup.session &&
+        mover_.defer(space, {pieces_.data(), pieces}, {origins_.data(), pieces}))
+        return true;
     const auto outcome = mover_.copy(space, payload::Direction::ToSpace, {pieces_.data(), pieces}, cookie, now, result);
     if (outcome == payload::Outcome::Pending) return false;
     result.outcome = outcome;

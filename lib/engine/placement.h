@@ -91,6 +91,7 @@ class Placement {
     PlaceJob* free_ = nullptr;
     uint32_t free_count_ = 0;
     std::array<payload::Piece, transport::kBatchSegments> pieces_;
+    std::array<payload::Origin, transport::kBatchSegments> origins_;  // of the pieces that may be deferred
     std::vector<const Frame*> sources_;
 };
 

@@ -83,6 +83,21 @@ bool Scheduler::expire(Instant now) {
                          [&](TimerNode& node) { activate(*static_cast<QpTimer&>(node).record); }) != 0;
 }
 
+// To ERR, with what it had in flight.
+void Scheduler::end(QpRecord& record, Instant now) {
+    transport::QpAttr attr;
+    attr.state = QpState::Err;
+    record.qp.modify(attr, qp_attr_mask::kState, now);
+}
+
+void Scheduler::deferred_fault(QpRecord& record, bool is_recv, Instant now) {
+    const QpState state = record.qp.state();
+    if (state == QpState::Err || state == QpState::Reset) return;
+    end(record, now);
+    if (is_recv) completions_.raise(record, AsyncEvent::QpFatal);
+    activate(record);
+}
+
 bool Scheduler::fetch(QpRecord& record, Instant now, bool& more) {
     if (record.broken) return false;
     const QpState state = record.qp.state();
@@ -101,11 +116,8 @@ bool Scheduler::fetch(QpRecord& record, Instant now, bool& more) {
         more |= record.rq.consumer != before;
     }
     if (broken) {
-        // The application wrote nonsense: its QP ends, with what it had in flight.
-        record.broken = true;
-        transport::QpAttr attr;
-        attr.state = QpState::Err;
-        record.qp.modify(attr, qp_attr_mask::kState, now);
+        record.broken = true;  // the application wrote nonsense
+        end(record, now);
         completions_.raise(record, AsyncEvent::QpFatal);
         any = true;
     }

@@ -34,6 +34,8 @@ class Scheduler {
     bool expire(Instant now);
     [[nodiscard]] bool idle() const { return head_ == nullptr; }
     [[nodiscard]] Instant next_deadline() const { return wheel_.next_deadline(); }
+    // The program found that memory of one of its receives, or of a READ, was not there (payload::Origin).
+    void deferred_fault(QpRecord& record, bool is_recv, Instant now);
     void forget(QpRecord& record);
     void forget(Session& session);  // its QPs are gone
 
@@ -45,6 +47,7 @@ class Scheduler {
     static constexpr Duration kErrorLook = 20 * kMillisecond;
 
     bool serve(QpRecord& record, Instant now);
+    void end(QpRecord& record, Instant now);
     bool fetch(QpRecord& record, Instant now, bool& more);
     void arm(QpRecord& record, Instant now);
 

@@ -41,6 +41,8 @@ bool Shard::Impl::collect_payload() {
             scheduler.activate(transmitter.handle_result(results[i], now));
         }
     }
+    for (payload::Origin origin; mover.take_deferred_fault(origin);)
+        if (QpRecord* record = live.find(origin.qpn)) scheduler.deferred_fault(*record, origin.is_recv, now);
     return n != 0;
 }
 

@@ -2,16 +2,20 @@
 // PayloadMover: chooses the path of a job and keeps the results of those that finish later. A space begins with the
 // path found by the probe at hello; the first refused process_vm call moves it to the agent for good (a process can
 // make itself non-dumpable at any time).
+// Nothing overtakes what was deferred: it is settled before anything else is done in that space. Where the program is
+// placing it at that moment, the job waits for poll().
 #include "payload/mover.h"
 
 #include <cerrno>
 #include <cstring>
 #include <deque>
 #include <unordered_map>
+#include <vector>
 
 #include "abi/null_region.h"
 #include "guard/fault_guard.h"
 #include "payload/agent_path.h"
+#include "payload/deferred_stage.h"
 #include "payload/mappings.h"
 #include "payload/process_vm.h"
 
@@ -21,10 +25,23 @@ using stats::Counter;
 
 namespace {
 
+// A copy or an atomic that waits until what was deferred before it is in its place.
+struct WaitingJob {
+    bool atomic = false;
+    Direction direction = Direction::ToSpace;
+    std::vector<Piece> pieces;
+    bool compare_swap = false;
+    uint64_t va = 0, compare_add = 0, swap = 0;
+    uint64_t cookie = 0;
+    Instant deadline;
+};
+
 struct Space {
     SpaceInfo info;
     std::unique_ptr<AgentPath> agent;
     Mappings mappings;
+    std::unique_ptr<DeferredStage> deferred;
+    std::deque<WaitingJob> waiting;
 };
 
 constexpr uint32_t kTailBytes = 8;
@@ -90,6 +107,29 @@ struct PayloadMover::Impl {
         return false;
     }
 
+    // May something be done in the space now? False: it must wait.
+    bool settle(Space& space) {
+        // The agent places what was deferred before it does anything.
+        if (!space.deferred || space.deferred->empty() || space.info.path == Path::Agent) return true;
+        switch (space.deferred->settle(space.info.pid)) {
+            case DeferredStage::Settled::Done: return true;
+            case DeferredStage::Settled::Busy: return false;
+            case DeferredStage::Settled::Refused:
+                if (space.info.agent) use_agent(space);
+                return true;
+        }
+        return true;
+    }
+
+    Outcome copy_now(Space& space, Direction direction, std::span<const Piece> pieces, uint64_t cookie, Instant now, Result& result);
+    Outcome atomic_now(Space& space, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap, uint64_t cookie,
+                       Instant now, Result& result);
+    void resume(Space& space, Instant now);
+    void abandon(Space& space) {
+        for (const WaitingJob& job : space.waiting) results.push_back({job.cookie, Outcome::Fault, 0, 0});
+        space.waiting.clear();
+    }
+
     Space* find(memory::SpaceId id) {
         const auto it = spaces.find(id);
         return it == spaces.end() || it->second.info.path == Path::None ? nullptr : &it->second;
@@ -114,13 +154,75 @@ void PayloadMover::add_space(const SpaceInfo& info) {
     space.info = info;
     if (info.stats) info.stats->path.store(info.path, std::memory_order_relaxed);
     if (info.path == Path::Agent && info.agent) impl_->use_agent(space);
+    if (info.receive_stage) space.deferred = std::make_unique<DeferredStage>(*info.receive_stage, info.stats, impl_->counters);
 }
 
 void PayloadMover::remove_space(memory::SpaceId id) {
     const auto it = impl_->spaces.find(id);
     if (it == impl_->spaces.end()) return;
     if (it->second.agent) it->second.agent->abandon(impl_->results);
+    impl_->abandon(it->second);
     impl_->spaces.erase(it);
+}
+
+Outcome PayloadMover::Impl::copy_now(Space& space, Direction direction, std::span<const Piece> pieces, uint64_t cookie,
+                                    Instant now, Result& result) {
+    const Outcome mapped = copy_mapped(space, direction, pieces, cookie, result);
+    if (mapped != Outcome::Pending) return mapped;
+    if (space.info.path == Path::ProcessVm) {
+        VmOutcome outcome;
+        if (pull(space, direction, pieces, outcome)) {
+            if (outcome.error != 0) return fault(&space, cookie, outcome.complete, result);
+            result = {cookie, Outcome::Done, 0, 0};
+            return Outcome::Done;
+        }
+    }
+    if (!space.agent) return fault(&space, cookie, 0, result);
+    space.agent->copy(direction, pieces, cookie, now);
+    return Outcome::Pending;
+}
+
+Outcome PayloadMover::Impl::atomic_now(Space& space, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap,
+                                      uint64_t cookie, Instant now, Result& result) {
+    if (space.info.path == Path::ProcessVm) {
+        // Read, then write: atomic among the atomics of this NIC (one shard executes them), not against the program's
+        // own CPU: IBV_ATOMIC_HCA.
+        uint64_t value = 0;
+        const Piece piece{reinterpret_cast<std::byte*>(&value), va, sizeof value};
+        VmOutcome outcome;
+        if (pull(space, Direction::FromSpace, {&piece, 1}, outcome)) {
+            if (outcome.error != 0) return fault(&space, cookie, 0, result);
+            const uint64_t original = value;
+            value = compare_swap ? (original == compare_add ? swap : original) : original + compare_add;
+            // A compare that fails still proves that the memory may be written.
+            (void)pull(space, Direction::ToSpace, {&piece, 1}, outcome);
+            if (outcome.error != 0) return fault(&space, cookie, 0, result);
+            result = {cookie, Outcome::Done, 0, original};
+            return Outcome::Done;
+        }
+    }
+    if (!space.agent) return fault(&space, cookie, 0, result);
+    space.agent->atomic(compare_swap, va, compare_add, swap, cookie, now);
+    return Outcome::Pending;
+}
+
+// The jobs that wait, in order, as far as they may go on.
+void PayloadMover::Impl::resume(Space& space, Instant now) {
+    while (!space.waiting.empty()) {
+        WaitingJob& job = space.waiting.front();
+        Result result{job.cookie, Outcome::Fault, 0, 0};
+        Outcome outcome;
+        if (settle(space)) {
+            outcome = job.atomic ? atomic_now(space, job.compare_swap, job.va, job.compare_add, job.swap, job.cookie, now, result)
+                                 : copy_now(space, job.direction, job.pieces, job.cookie, now, result);
+        } else if (now < job.deadline) {
+            return;
+        } else {
+            outcome = fault(&space, job.cookie, 0, result);  // a stopped process
+        }
+        if (outcome != Outcome::Pending) results.push_back(result);
+        space.waiting.pop_front();
+    }
 }
 
 Outcome PayloadMover::copy(memory::SpaceId id, Direction direction, std::span<const Piece> pieces, uint64_t cookie,
@@ -137,18 +239,14 @@ Outcome PayloadMover::copy(memory::SpaceId id, Direction direction, std::span<co
         result = {cookie, Outcome::Done, 0, 0};
         return Outcome::Done;
     }
-    if (const Outcome mapped = impl_->copy_mapped(*space, direction, pieces, cookie, result); mapped != Outcome::Pending)
-        return mapped;
-    if (space->info.path == Path::ProcessVm) {
-        VmOutcome outcome;
-        if (impl_->pull(*space, direction, pieces, outcome)) {
-            if (outcome.error != 0) return impl_->fault(space, cookie, outcome.complete, result);
-            result = {cookie, Outcome::Done, 0, 0};
-            return Outcome::Done;
-        }
-    }
-    if (!space->agent) return impl_->fault(space, cookie, 0, result);
-    space->agent->copy(direction, pieces, cookie, now);
+    if (space->waiting.empty() && impl_->settle(*space))
+        return impl_->copy_now(*space, direction, pieces, cookie, now, result);
+    WaitingJob job;
+    job.direction = direction;
+    job.pieces.assign(pieces.begin(), pieces.end());
+    job.cookie = cookie;
+    job.deadline = now + kJobTimeout;
+    space->waiting.push_back(std::move(job));
     return Outcome::Pending;
 }
 
@@ -156,31 +254,35 @@ Outcome PayloadMover::atomic(memory::SpaceId id, bool compare_swap, uint64_t va,
                              uint64_t cookie, Instant now, Result& result) {
     Space* space = impl_->find(id);
     if (!space) return impl_->fault(nullptr, cookie, 0, result);
-    if (space->info.path == Path::ProcessVm) {
-        // Read, then write: atomic among the atomics of this NIC (one shard executes them), not against the program's
-        // own CPU: IBV_ATOMIC_HCA.
-        uint64_t value = 0;
-        const Piece piece{reinterpret_cast<std::byte*>(&value), va, sizeof value};
-        VmOutcome outcome;
-        if (impl_->pull(*space, Direction::FromSpace, {&piece, 1}, outcome)) {
-            if (outcome.error != 0) return impl_->fault(space, cookie, 0, result);
-            const uint64_t original = value;
-            value = compare_swap ? (original == compare_add ? swap : original) : original + compare_add;
-            // A compare that fails still proves that the memory may be written.
-            (void)impl_->pull(*space, Direction::ToSpace, {&piece, 1}, outcome);
-            if (outcome.error != 0) return impl_->fault(space, cookie, 0, result);
-            result = {cookie, Outcome::Done, 0, original};
-            return Outcome::Done;
-        }
-    }
-    if (!space->agent) return impl_->fault(space, cookie, 0, result);
-    space->agent->atomic(compare_swap, va, compare_add, swap, cookie, now);
+    if (space->waiting.empty() && impl_->settle(*space))
+        return impl_->atomic_now(*space, compare_swap, va, compare_add, swap, cookie, now, result);
+    space->waiting.push_back({true, Direction::ToSpace, {}, compare_swap, va, compare_add, swap, cookie, now + kJobTimeout});
     return Outcome::Pending;
 }
 
-size_t PayloadMover::poll(Instant now, std::span<Result> results) {
+bool PayloadMover::defer(memory::SpaceId id, std::span<const Piece> pieces, std::span<const Origin> origins) {
+    Space* space = impl_->find(id);
+    if (!space || !space->deferred) return false;
+    // What waits or is with the agent stays in front; what is mapped needs no second copy.
+    if (!space->waiting.empty() || (space->agent && space->agent->pending() > 0)) return false;
+    if (!space->mappings.empty())
+        for (const Piece& piece : pieces)
+            if (space->mappings.find(piece) != nullptr) return false;
+    return space->deferred->append(pieces, origins);
+}
+
+bool PayloadMover::take_deferred_fault(Origin& origin) {
     for (auto& [id, space] : impl_->spaces)
+        if (space.deferred && space.deferred->take_fault(origin)) return true;
+    return false;
+}
+
+size_t PayloadMover::poll(Instant now, std::span<Result> results) {
+    for (auto& [id, space] : impl_->spaces) {
         if (space.agent && space.agent->pending() > 0) space.agent->poll(now, impl_->results);
+        if (space.deferred && !space.deferred->empty()) space.deferred->retire();
+        if (!space.waiting.empty()) impl_->resume(space, now);
+    }
     size_t n = 0;
     while (n < results.size() && !impl_->results.empty()) {
         results[n++] = impl_->results.front();
@@ -191,18 +293,20 @@ size_t PayloadMover::poll(Instant now, std::span<Result> results) {
 
 uint64_t PayloadMover::fence(memory::SpaceId id) const {
     const auto it = impl_->spaces.find(id);
-    return it == impl_->spaces.end() || !it->second.agent ? 0 : it->second.agent->next();
+    if (it == impl_->spaces.end() || !it->second.agent) return 0;
+    return it->second.agent->next() + it->second.waiting.size();
 }
 
 bool PayloadMover::passed(memory::SpaceId id, uint64_t fence) const {
     const auto it = impl_->spaces.find(id);
-    return it == impl_->spaces.end() || !it->second.agent || it->second.agent->passed(fence);
+    if (it == impl_->spaces.end()) return true;
+    return it->second.waiting.empty() && (!it->second.agent || it->second.agent->passed(fence));
 }
 
 bool PayloadMover::idle() const {
     if (!impl_->results.empty()) return false;
     for (const auto& [id, space] : impl_->spaces)
-        if (space.agent && space.agent->pending() > 0) return false;
+        if ((space.agent && space.agent->pending() > 0) || !space.waiting.empty()) return false;
     return true;
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "abi/agent_ring.h"
+#include "abi/receive_stage.h"
 #include "base/time.h"
 #include "memory/key_table.h"
 #include "stats/counters.h"
@@ -21,7 +22,8 @@ enum class Path : uint8_t { None, ProcessVm, Agent };
 
 // For `rocemu status`: one per (space, shard), owned by control, written by the shard with relaxed stores.
 struct SpaceStats {
-    std::atomic<uint64_t> process_vm_bytes{0}, agent_bytes{0}, captured_bytes{0}, mapped_bytes{0}, faults{0};
+    std::atomic<uint64_t> process_vm_bytes{0}, agent_bytes{0}, captured_bytes{0}, mapped_bytes{0}, deferred_bytes{0},
+        faults{0};
     std::atomic<Path> path{Path::None};  // in use now: a refused process_vm call changes it to Agent
 };
 
@@ -31,6 +33,7 @@ struct SpaceInfo {
     int pid = 0;
     Path path = Path::None;
     abi::AgentRing* agent = nullptr;  // this shard's ring in the session's region, or nullptr
+    abi::ReceiveStage* receive_stage = nullptr;  // this shard's; nullptr: nothing is deferred
     SpaceStats* stats = nullptr;      // outlives the space; may be nullptr
 };
 
@@ -39,6 +42,15 @@ struct Piece {
     uint64_t va;       // in the space
     uint32_t length;   // bytes, > 0
     uint32_t key = 0;  // a mapping of the space that holds it (map()), or 0
+};
+
+// The work request whose payload a deferred piece is.
+struct Origin {
+    uint32_t qpn = 0;
+    uint32_t qp_slot = 0;
+    uint32_t wqe_index = 0;
+    bool is_recv = false;
+    bool operator==(const Origin&) const = default;
 };
 
 enum class Direction : uint8_t { FromSpace, ToSpace };
@@ -71,6 +83,11 @@ class PayloadMover {
     // Pending: the result comes by poll(), with `cookie`.
     Outcome copy(memory::SpaceId space, Direction direction, std::span<const Piece> pieces, uint64_t cookie,
                  Instant now, Result& result);
+    // Pieces that the process itself places before it can learn of them (abi/receive_stage.h); done for the caller. One
+    // origin a piece. False: they must be copied; nothing has happened.
+    bool defer(memory::SpaceId space, std::span<const Piece> pieces, std::span<const Origin> origins);
+    // Deferred work whose memory turned out not to be there, each once. False: none.
+    bool take_deferred_fault(Origin& origin);
     // 8-byte aligned address. Executed by this shard (process_vm) or by the application's CPU (agent).
     Outcome atomic(memory::SpaceId space, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap,
                    uint64_t cookie, Instant now, Result& result);

@@ -77,6 +77,8 @@ void serve(const AgentStart& start) {
             continue;
         }
         empty = 0;
+        // What was received before these jobs were made is not overtaken.
+        start.session->receive_stage().drain();
         while (done != submitted) {
             abi::AgentJob& job = ring.jobs[done % abi::kAgentJobs];
             const bool ok = execute(copy, job);

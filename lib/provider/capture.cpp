@@ -49,6 +49,7 @@ bool behind_fence(Qp& qp) {
     if (!c.fenced) return false;
     const uint32_t retired = qp.sq.header->retired.load(std::memory_order_acquire);
     if (static_cast<int32_t>(retired - c.fence) <= 0) return true;
+    qp.session->receive_stage().drain();
     c.fenced = false;
     if (c.newest_read == c.fence) c.reads = false;
     return false;

@@ -123,6 +123,7 @@ ROCEMU_EXPORT int ibv_destroy_cq(ibv_cq* base) {
     Cq* cq = Cq::of(base);
     Session& session = *cq->session;
     if (const int rc = session.undo(abi::DestroyCqRequest{base->handle}); rc != 0) return rc;
+    session.settle();
     if (base->channel != nullptr) {
         pthread_mutex_lock(&base->context->mutex);
         --base->channel->refcnt;

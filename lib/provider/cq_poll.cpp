@@ -42,15 +42,20 @@ void convert(const abi::Cqe& cqe, ibv_wc& wc) {
     wc.dlid_path_bits = 0;
 }
 
-int take_from(const Session& session, CqRing& ring, int capacity, ibv_wc* wc, uint64_t* timestamps) {
+int take_from(Session& session, CqRing& ring, int capacity, ibv_wc* wc, uint64_t* timestamps) {
     const uint32_t before = ring.consumer;
     int got = 0;
     while (got < capacity) {
         const abi::Cqe* cqe = ring.front();
         if (cqe == nullptr) break;
         ++ring.consumer;
+        // What was received before this CQE was written is in its place before the program learns of it, whatever CQ or
+        // QP it came by: one completion may tell of another.
+        session.receive_stage().drain();
         if (!accept(session, *cqe)) continue;
         convert(*cqe, wc[got]);
+        if (wc[got].status == IBV_WC_SUCCESS && session.receive_stage().failed(cqe->qpn, cqe->is_recv != 0, cqe->wqe_index))
+            wc[got].status = IBV_WC_LOC_PROT_ERR;
         if (timestamps != nullptr) timestamps[got] = cqe->timestamp_ns;
         ++got;
     }
@@ -68,6 +73,7 @@ int Cq::take(int capacity, ibv_wc* wc, uint64_t* timestamps) {
         got += take_from(*session, ring, capacity - got, wc + got, timestamps != nullptr ? timestamps + got : nullptr);
         if (got < capacity) next_ring = next_ring + 1 == ring_count ? 0 : next_ring + 1;
     }
+    if (got == 0) session->receive_stage().drain_if_free();
     capture_waiting(*this);
     if (got < capacity && session->state() == SessionState::Dead) {
         const int flushed = flush_after_death(*this, capacity - got, wc + got);

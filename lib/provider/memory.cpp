@@ -158,6 +158,7 @@ ROCEMU_EXPORT int ibv_dereg_mr(ibv_mr* base) {
     if (!ours(base->context)) return real().ibv_dereg_mr(base);
     Session* session = Context::of(base->context)->session;
     if (const int rc = session->undo(abi::DeregMrRequest{base->lkey}); rc != 0) return rc;
+    session->settle();
     session->mrs().remove(base->lkey);
     if (session->state() != SessionState::Forgotten) {
         Guard guard(session->objects_lock);
@@ -193,6 +194,7 @@ ROCEMU_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, si
     abi::ReregMrReply reply;
     Session* session = Context::of(mr->context)->session;
     if (const int rc = session->call(request, reply); rc != 0) return refuse(rc);
+    session->settle();
     if (wants(IBV_REREG_MR_CHANGE_PD)) mr->pd = pd;
     if (wants(IBV_REREG_MR_CHANGE_TRANSLATION)) {
         mr->addr = addr;

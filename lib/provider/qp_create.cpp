@@ -148,6 +148,7 @@ ROCEMU_EXPORT int ibv_destroy_qp(ibv_qp* base) {
     Session& session = *qp->session;
     if (const int rc = session.undo(abi::DestroyQpRequest{base->qp_num, 0, reinterpret_cast<uint64_t>(qp)});
         rc != 0) return rc;
+    session.settle();
     if (session.state() != SessionState::Forgotten) {
         {
             // The daemon writes no CQE of it any more; those that are there lead nowhere from now on.

@@ -53,7 +53,10 @@ ROCEMU_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int mask) {
         if (qp->session->state() != SessionState::Dead || !cleaning) return rc;
     }
     if ((mask & IBV_QP_STATE) != 0) {
-        if (attr->qp_state == IBV_QPS_RESET) start_again(*qp);
+        if (attr->qp_state == IBV_QPS_RESET) {
+            qp->session->settle();
+            start_again(*qp);
+        }
         base->state = attr->qp_state;
     }
     return 0;

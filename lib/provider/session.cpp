@@ -16,6 +16,7 @@ namespace rocemu::provider {
 namespace {
 
 constexpr uint32_t kHelloTimeoutMs = 10'000;
+constexpr uint64_t kFeatures = abi::kFeatureProcessVm | abi::kFeatureAgent | abi::kFeatureCapture | abi::kFeatureMapped;
 
 // Does [offset, offset + bytes) lie in the region, aligned?
 bool fits(uint64_t region_bytes, uint64_t offset, uint64_t bytes, uint64_t alignment) {
@@ -42,7 +43,7 @@ int Session::set_up(const char* path) {
     FdList fds;
     int error = 0;
     const HelloFailure failure =
-        connection_.hello(false, abi::kFeatureProcessVm | abi::kFeatureAgent | abi::kFeatureCapture | abi::kFeatureMapped, hello_, fds, &error);
+        connection_.hello(false, kFeatures | (guard::install() ? abi::kFeatureDeferred : uint64_t{0}), hello_, fds, &error);
     if (failure != HelloFailure::None) return error;
     connection_.set_timeout(0);
 
@@ -64,6 +65,11 @@ int Session::set_up(const char* path) {
     if (hello_.stage_offset != 0) {
         if (!fits(bytes, hello_.stage_offset, abi::kStageBytes, abi::kStageBlock)) return EPROTO;
         if (guard::install()) stage_.set_up(base + hello_.stage_offset);
+    }
+    if (hello_.receive_stage_offset != 0) {
+        if (!fits(bytes, hello_.receive_stage_offset, sizeof(abi::ReceiveStage) * hello_.shards, alignof(abi::ReceiveStage)))
+            return EPROTO;
+        receive_stage_.set_up(*this, reinterpret_cast<abi::ReceiveStage*>(base + hello_.receive_stage_offset), hello_.shards);
     }
     for (uint32_t i = 0; i < hello_.shards; ++i) wake_fds_[i] = fds.take(1 + i);
 

@@ -13,6 +13,7 @@
 #include "abi/session_page.h"
 #include "provider/connection.h"
 #include "provider/mr_table.h"
+#include "provider/receive_stage.h"
 #include "provider/region_map.h"
 #include "provider/stage.h"
 
@@ -74,6 +75,11 @@ class Session {
     [[nodiscard]] RegionMap& regions() { return regions_; }
     [[nodiscard]] MrTable& mrs() { return mrs_; }
     [[nodiscard]] Stage& stage() { return stage_; }
+    [[nodiscard]] ReceiveStage& receive_stage() { return receive_stage_; }
+    // What the daemon had for this process is in its place behind this; for calls after which it may not come any more.
+    void settle() {
+        if (state() != SessionState::Forgotten) receive_stage_.drain();
+    }
     [[nodiscard]] QpSlot& qp_slot(uint32_t slot) const { return qp_slots_[slot]; }
 
     // Live objects, by which a cookie that comes in an event is believed. Guarded by objects_lock.
@@ -100,6 +106,7 @@ class Session {
     QpSlot* qp_slots_ = nullptr;
     MrTable mrs_;
     Stage stage_;
+    ReceiveStage receive_stage_;
     int region0_fd_ = -1;
     int wake_fds_[abi::kMaxShards] = {};
     std::atomic<uint32_t> agents_started_{0};  // bit i: of shard i

@@ -178,7 +178,9 @@ bool Completer::place(SendEntry& e, uint64_t offset, const void* source, uint32_
                    static_cast<uint8_t>(count),
                    DmaKind::Place,
                    DmaOwner::Completer,
-                   false};
+                   false,
+                   e.wqe.index,
+                   e.wqe.length <= kMaxDeferredBytes};
     e.dma_mark = q_.data_mark = ctx_.dma.push(op, {segments.data(), count});
     return true;
 }

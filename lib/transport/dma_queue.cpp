@@ -9,7 +9,8 @@ bool DmaQueue::poll(Qp* qp, DmaBatch& batch) {
         const DmaOp& op = ops_.at(handed_out_);
         if (batch.count == kDmaBatchRequests || batch.segments.room() < op.segments) return true;
         DmaRequest& out = batch.requests[batch.count++];
-        out = DmaRequest{qp, handed_out_, op.kind, nullptr, op.length, batch.segments.used, op.segments, 0, 0};
+        out = DmaRequest{qp, handed_out_, op.kind, nullptr, op.length, batch.segments.used, op.segments,
+                         op.wqe_index, op.takes_receive, op.deferrable, 0, 0};
         if (op.kind == DmaKind::Place) {
             out.source = static_cast<const std::byte*>(op.source);
         } else {

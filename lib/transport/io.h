@@ -78,9 +78,17 @@ struct DmaRequest {
     uint32_t length;
     uint32_t seg_first;
     uint32_t seg_count;
+    // Place: the work request it belongs to, and whether the program learns of it by that one's completion only (SENDs,
+    // results of READs and atomics): then it may be placed by the program itself, before that.
+    uint32_t wqe_index;
+    bool is_recv;
+    bool deferrable;
     uint64_t compare_add;  // atomics, host order: what to compare with, or what to add
     uint64_t swap;
 };
+
+// Of longer messages nothing is deferred behind this: no ibv_poll_cq copies gigabytes.
+inline constexpr uint32_t kMaxDeferredBytes = 256u << 10;
 
 inline constexpr uint32_t kDmaBatchRequests = 128;
 struct DmaBatch {

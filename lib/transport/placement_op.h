@@ -11,9 +11,11 @@
 
 namespace rocemu::transport {
 
-// `psn`: extended; `receive`: the WQE the memory belongs to, if `takes_receive`. Nothing for an empty payload.
+// `psn`: extended; `receive`, `entry`: the WQE the memory belongs to (SEND), or nullptr; `offset`: in the message. Nothing
+// for an empty payload.
 inline void push_placement(DmaQueue& dma, uint64_t psn, std::span<const std::byte> payload,
-                           std::span<const memory::Segment> segments, uint64_t receive, bool takes_receive) {
+                           std::span<const memory::Segment> segments, uint64_t receive, const ReceiveEntry* entry,
+                           uint64_t offset = 0) {
     if (payload.empty()) return;
     DmaOp op{};
     op.source = payload.data();
@@ -23,7 +25,11 @@ inline void push_placement(DmaQueue& dma, uint64_t psn, std::span<const std::byt
     op.segments = static_cast<uint8_t>(segments.size());
     op.kind = DmaKind::Place;
     op.owner = DmaOwner::Responder;
-    op.takes_receive = takes_receive;
+    op.takes_receive = entry != nullptr;
+    if (entry != nullptr) {
+        op.wqe_index = entry->wqe.index;
+        op.deferrable = offset < kMaxDeferredBytes;
+    }
     dma.push(op, segments);
 }
 

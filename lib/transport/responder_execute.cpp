@@ -28,7 +28,8 @@ void Responder::execute(const Request& r) {
 }
 
 void Responder::execute_place(const Request& r, bool takes_receive) {
-    push_placement(ctx_.dma, r.psn, r.packet.payload, {r.segments.data(), r.segment_count}, r.receive, takes_receive);
+    push_placement(ctx_.dma, r.psn, r.packet.payload, {r.segments.data(), r.segment_count}, r.receive,
+                   takes_receive ? &rq_.ring.at(r.receive) : nullptr, message_.received);
 }
 
 // The data is read when the response is built: here the request is only noted.

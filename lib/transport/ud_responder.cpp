@@ -74,7 +74,7 @@ bool UdResponder::place(uint64_t receive, uint32_t offset, std::span<const std::
     if (resolve_range(ctx_.env.keys, ctx_.recv_pd, rq_.sges_of(receive), offset, length, access_flags::kLocalWrite,
                       segments, count) != SgeStatus::Ok)
         return false;
-    push_placement(ctx_.dma, 0, bytes, {segments.data(), count}, receive, true);
+    push_placement(ctx_.dma, 0, bytes, {segments.data(), count}, receive, &rq_.ring.at(receive));
     return true;
 }
 

@@ -13,6 +13,7 @@
 #include "abi/agent_ring.h"
 #include "abi/messages.h"
 #include "abi/queues.h"
+#include "abi/receive_stage.h"
 #include "abi/session_page.h"
 #include "abi/stage.h"
 
@@ -118,6 +119,19 @@ void session(Layout& l) {
     FIELD(AgentRing, wanted);
     FIELD(AgentRing, jobs);
     FIELD(AgentRing, stage);
+    SIZE(DeferredRecord);
+    FIELD(DeferredRecord, va);
+    FIELD(DeferredRecord, length);
+    FIELD(DeferredRecord, offset);
+    FIELD(DeferredRecord, qpn);
+    FIELD(DeferredRecord, qp_slot);
+    FIELD(DeferredRecord, wqe_index);
+    FIELD(DeferredRecord, is_recv);
+    FIELD(DeferredRecord, state);
+    SIZE(ReceiveStage);
+    FIELD(ReceiveStage, published);
+    FIELD(ReceiveStage, records);
+    FIELD(ReceiveStage, bytes);
 }
 
 void messages(Layout& l) {
@@ -129,6 +143,9 @@ void messages(Layout& l) {
     CONSTANT(kAgentJobs);
     CONSTANT(kAgentStageBytes);
     CONSTANT(kStageBytes);
+    CONSTANT(kDeferredRecords);
+    CONSTANT(kReceiveStageBytes);
+    CONSTANT(kDeferredStateBits);
     CONSTANT(kStageBlock);
     CONSTANT(kMaxCapture);
     CONSTANT(kStageReady);
@@ -160,6 +177,7 @@ void messages(Layout& l) {
     FIELD(HelloReply, doorbells_offset);
     FIELD(HelloReply, agent_offset);
     FIELD(HelloReply, stage_offset);
+    FIELD(HelloReply, receive_stage_offset);
     FIELD(CreateCqReply, queue);
     FIELD(CreateQpReply, sq);
     FIELD(CreateQpReply, rq);

@@ -16,10 +16,11 @@ for device in json.load(open(sys.argv[2])).values():
     for name, value in device.items():
         total[name] = total.get(name, 0) + value
 print({n: v for n, v in total.items() if n.startswith("payload_")})
-used = {n for n in ("captured", "mapped", "process_vm", "agent") if total[f"payload_{n}_bytes"] > 0}
+used = {n for n in ("captured", "deferred", "mapped", "process_vm", "agent") if total[f"payload_{n}_bytes"] > 0}
 # Inline data counts as mapped too: what a file carries is far more.
 if total["payload_mapped_bytes"] < 1 << 20: used.discard("mapped")
 may = {"auto": {"captured", "mapped", "process_vm"}, "capture": {"captured", "process_vm"}, "pull": {"process_vm"},
+       "deferred": {"captured", "deferred", "process_vm"},
        "agent": {"agent"}}[sys.argv[1]]
 must = {"auto": {"captured", "mapped"}}.get(sys.argv[1], may)
 print("used", used, "expected", must)
@@ -52,5 +53,5 @@ TOML
     "$rocemu" impair rocemu0 && "$rocemu" impair rocemu1 || return
     attached "$bin/verbs_rules" rocemu0 rocemu1 && pair ib_send_bw -F -n 500 && fabric_down
 }
-for path in auto capture pull agent; do run_test "$path" 150 preferred "$path"; done
+for path in auto capture deferred pull agent; do run_test "$path" 150 preferred "$path"; done
 finish_tests

@@ -101,7 +101,7 @@ class EngineWorld {
     AppQp& add_qp(AppSession& s, AppCq& scq, AppCq& rcq, uint32_t device,
                   transport::QpCaps caps = {256, 256, 4, 4, 128}, engine::SrqId srq = 0) {
         auto& q = qps.emplace_back(s, scq, rcq, static_cast<uint32_t>(0x100 + qps.size() * nic_shards + index), caps);
-        q.slot_number = static_cast<uint32_t>(qps.size() * 67);
+        q.slot_number = static_cast<uint32_t>(qps.size() * 67 % 65521);  // a prime: no two of the same
         q.device = device;
         engine::QpSetup setup;
         setup.config.qpn = q.qpn;

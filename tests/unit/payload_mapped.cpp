@@ -43,7 +43,7 @@ struct File {
 
 struct World {
     explicit World(abi::AgentRing* ring = nullptr) {
-        mover.add_space({1, getpid(), ring ? Path::Agent : Path::ProcessVm, ring, &stats});
+        mover.add_space({1, getpid(), ring ? Path::Agent : Path::ProcessVm, ring, nullptr, &stats});
         mover.map(1, kKey, file.daemon, address(file.app), kBytes);
         for (size_t i = 0; i < local.size(); ++i) local[i] = static_cast<std::byte>(i * 7 + i / 251);
     }

@@ -101,7 +101,7 @@ struct World {
     SpaceStats stats;
     Result result{};
     void add(Path path, int pid = getpid(), abi::AgentRing* ring = nullptr) {
-        mover.add_space({1, pid, path, ring, &stats});
+        mover.add_space({1, pid, path, ring, nullptr, &stats});
     }
     Outcome copy(Direction d, std::vector<Piece> pieces, uint64_t cookie = 7) {
         return mover.copy(1, d, pieces, cookie, {0}, result);

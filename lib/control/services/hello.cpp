@@ -42,9 +42,9 @@ payload::Path choose_path(const Control& control, Session& session, const abi::H
 }
 
 struct Layout {
-    uint64_t doorbells, agent, stage, bytes;
+    uint64_t doorbells, agent, stage, receive_stage, bytes;
 };
-Layout layout_of(uint32_t shards, bool agent, bool capture) {
+Layout layout_of(uint32_t shards, bool agent, bool capture, bool deferred) {
     Layout l{};
     l.doorbells = round_up(sizeof(abi::SessionPage), 4096);
     l.bytes = round_up(l.doorbells + shards * sizeof(abi::DoorbellBlock), 4096);
@@ -55,6 +55,10 @@ Layout layout_of(uint32_t shards, bool agent, bool capture) {
     if (capture) {
         l.stage = round_up(l.bytes, abi::kStageBlock);
         l.bytes = l.stage + abi::kStageBytes;
+    }
+    if (deferred) {
+        l.receive_stage = round_up(l.bytes, alignof(abi::ReceiveStage));
+        l.bytes = l.receive_stage + shards * sizeof(abi::ReceiveStage);
     }
     return l;
 }
@@ -99,11 +103,13 @@ void handle(Call& call, const abi::HelloRequest& request) {
     if (session.path == payload::Path::None) return call.reply.fail(EPERM);
 
     const std::string& wanted = control.config.daemon.payload;
-    session.capture = (request.features & abi::kFeatureCapture) && (wanted == "auto" || wanted == "capture");
+    session.capture = (request.features & abi::kFeatureCapture) && (wanted == "auto" || wanted == "capture" || wanted == "deferred");
+    // Of several shards each would have to know what the others have deferred before it reaches into the process.
+    session.deferred = (request.features & abi::kFeatureDeferred) && wanted == "deferred" && shards == 1;
     // What the daemon maps it also pays for, and others' files are none of its business: its own user only.
     session.mapped =
         (request.features & abi::kFeatureMapped) && wanted == "auto" && session.peer.uid == geteuid();
-    const Layout layout = layout_of(shards, request.features & abi::kFeatureAgent, session.capture);
+    const Layout layout = layout_of(shards, request.features & abi::kFeatureAgent, session.capture, session.deferred);
     session.region0 = SharedRegion::create(layout.bytes);
     if (!session.region0) return call.reply.fail(errno);
     if (const int error = make_wake_fds(session, shards)) return call.reply.fail(error);
@@ -122,6 +128,8 @@ void handle(Call& call, const abi::HelloRequest& request) {
         s.space.path = session.path;
         if (layout.agent) s.space.agent = reinterpret_cast<abi::AgentRing*>(base + layout.agent) + i;
         if (layout.stage) s.stage = base + layout.stage;
+        if (layout.receive_stage)
+            s.space.receive_stage = reinterpret_cast<abi::ReceiveStage*>(base + layout.receive_stage) + i;
         s.space.stats = session.space_stats.back().get();
         s.page = session.page;
         s.doorbells = reinterpret_cast<abi::DoorbellBlock*>(base + layout.doorbells) + i;
@@ -133,11 +141,13 @@ void handle(Call& call, const abi::HelloRequest& request) {
     reply.features = request.features & (abi::kFeatureProcessVm | abi::kFeatureAgent);
     if (session.capture) reply.features |= abi::kFeatureCapture;
     if (session.mapped) reply.features |= abi::kFeatureMapped;
+    if (session.deferred) reply.features |= abi::kFeatureDeferred;
     reply.payload_path = session.path == payload::Path::ProcessVm ? abi::kPathProcessVm : abi::kPathAgent;
     reply.region0_bytes = layout.bytes;
     reply.doorbells_offset = layout.doorbells;
     reply.agent_offset = layout.agent;
     reply.stage_offset = layout.stage;
+    reply.receive_stage_offset = layout.receive_stage;
 
     control.call_all(
         call.session,
@@ -151,8 +161,9 @@ void handle(Call& call, const abi::HelloRequest& request) {
             for (const auto& fd : session->wake_fds) fds.emplace_back(dup(fd.get()));
             replier.send(reply, std::move(fds));
         });
-    log::info("{}: uid {}, attached, payload by {}{}", session.name(), session.peer.uid,
-              session.capture ? "capture and " : "", session.path == payload::Path::ProcessVm ? "process_vm" : "agent");
+    const char* ways = session.deferred ? "capture, deferred and " : session.capture ? "capture and " : "";
+    log::info("{}: uid {}, attached, payload by {}{}", session.name(), session.peer.uid, ways,
+              session.path == payload::Path::ProcessVm ? "process_vm" : "agent");
 }
 
 }  // namespace rocemu::control

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a packet costs where there are many: queue pairs, active or idle, and shards. Each figure is a ratio to the same
+// measurement in its smallest form, alternating in one run; CPU time of the threads, so that others on the machine count
+// little. A world is a shard with two NICs on the embedded switch; 64-byte WRITEs, inline, to mapped memory.
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "support/engine_world.h"
+
+using namespace rocemu;
+using namespace rocemu::test;
+
+namespace {
+
+constexpr uint32_t kBytes = 64;
+
+double seconds() {
+    timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+double median(std::vector<double> v) {
+    std::sort(v.begin(), v.end());
+    return v[v.size() / 2];
+}
+
+// `active` pairs of QPs that send, `idle` more that are connected.
+class World {
+  public:
+    World(uint32_t active, uint32_t idle)
+        : session_(world_.add_session()), cq_(world_.add_cq(session_, 65536)), memory_(4096), data_(kBytes, std::byte{9}) {
+        key_ = world_.add_mr(session_, memory_.data(), memory_.size(), 15, true);
+        const transport::QpCaps caps{16, 16, 1, 1, kBytes};
+        for (uint32_t i = 0; i < active + idle; ++i) {
+            AppQp& a = world_.add_qp(session_, cq_, cq_, 0, caps);
+            AppQp& b = world_.add_qp(session_, cq_, cq_, 1, caps);
+            if (world_.connect_one(a, b, 3, 14, 0) || world_.connect_one(b, a, 3, 14, 0)) std::abort();
+            if (i < active) senders_.push_back(&a);
+        }
+        in_flight_.resize(senders_.size());
+        round(20000);
+    }
+    // ns of CPU for a packet and its ACK.
+    double round(uint32_t packets) {
+        const double start = seconds();
+        uint32_t posted = 0, done = 0;
+        constexpr uint32_t kDepth = 16;  // of each QP
+        abi::Cqe cqe;
+        while (done < packets) {
+            for (uint32_t i = 0; i < senders_.size() && posted < packets; ++i)
+                for (; in_flight_[i] < kDepth && posted < packets; ++in_flight_[i], ++posted) post(i);
+            world_.shard.turn(Instant{static_cast<int64_t>(seconds() * 1e9)});
+            while (cq_.poll(cqe)) {
+                if (cqe.status != 0) std::abort();
+                --in_flight_[cqe.wr_id];
+                ++done;
+            }
+        }
+        return (seconds() - start) * 1e9 / packets;
+    }
+
+  private:
+    void post(uint32_t i) {
+        auto wqe = make_wqe(WrOpcode::RdmaWrite, i);
+        wqe.remote_addr = reinterpret_cast<uintptr_t>(memory_.data());
+        wqe.rkey = key_;
+        senders_[i]->post_send(wqe, {}, data_);
+    }
+
+    EngineWorld world_;
+    AppSession& session_;
+    AppCq& cq_;
+    std::vector<std::byte> memory_, data_;
+    uint32_t key_ = 0;
+    std::vector<AppQp*> senders_;
+    std::vector<uint32_t> in_flight_;
+};
+
+void compare(const char* what, World& one, World& other, uint32_t packets, uint32_t rounds) {
+    std::vector<double> ratios, a, b;
+    for (uint32_t i = 0; i < rounds; ++i) {
+        a.push_back(one.round(packets));
+        b.push_back(other.round(packets));
+        ratios.push_back(b.back() / a.back());
+    }
+    std::printf("%-58s %6.0f ns %6.0f ns   %.2f\n", what, median(a), median(b), median(ratios));
+}
+
+// Packets of two shards, each a thread of its own, for the packets of one in the same CPU time.
+void shards(uint32_t packets, uint32_t rounds) {
+    World first(8, 0), second(8, 0);
+    std::vector<double> ratios, alone, both;
+    for (uint32_t i = 0; i < rounds; ++i) {
+        double a = 0, b = 0;
+        alone.push_back(first.round(packets));
+        std::thread other([&] { b = second.round(packets); });
+        a = first.round(packets);
+        other.join();
+        both.push_back((a + b) / 2);
+        ratios.push_back(alone.back() / a + alone.back() / b);
+    }
+    std::printf("%-58s %6.0f ns %6.0f ns   %.2f times the packets\n", "two shards, two threads, against one", median(alone),
+                median(both), median(ratios));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
+    const uint32_t packets = quick ? 20000 : 100000, rounds = quick ? 3 : 9;
+    std::printf("%-58s %9s %9s   ratio\n", "64-byte WRITE and its ACK, both NICs on one shard", "first", "second");
+    {
+        World alone(1, 0), crowd(1, 10000);
+        compare("one active QP: alone, among 10,000 idle ones", alone, crowd, packets, rounds);
+    }
+    {
+        World few(8, 0), many(1000, 0);
+        compare("active QPs: 8, 1,000", few, many, packets, rounds);
+    }
+    shards(packets, rounds);
+    return 0;
+}
