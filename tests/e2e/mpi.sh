@@ -29,8 +29,8 @@ import json, sys
 def total(x): return sum(total(v) if isinstance(v, (dict, list)) else v if k == "tx_packets" else 0 for k, v in (x.items() if isinstance(x, dict) else enumerate(x)))
 print(total(json.load(sys.stdin)))'; }
 rc=rc_verbs,ud_verbs:aux,self
-run_test rc-hello 60 ranks $rc $python -m mpi4py.bench helloworld
-run_test rc-ring 60 ranks $rc $python -m mpi4py.bench ringtest -q -n 1000 -l 4
-run_test ud-ring 60 ranks ud_verbs,self $python -m mpi4py.bench ringtest -q -n 1000 -l 4
+run_test rc-hello 180 ranks $rc $python -m mpi4py.bench helloworld
+run_test rc-ring 180 ranks $rc $python -m mpi4py.bench ringtest -q -n 1000 -l 4
+run_test ud-ring 180 ranks ud_verbs,self $python -m mpi4py.bench ringtest -q -n 1000 -l 4
 run_here daemon-ends-cleanly fabric_down
 finish_tests
