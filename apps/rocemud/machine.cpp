@@ -60,6 +60,7 @@ Machine::Machine(const config::Config& config)
         init.addresses = options.addresses;
         init.mtu = static_cast<uint32_t>(options.mtu);
         init.cm_roce_v1 = options.rdma_cm == "v1";
+        init.raw_packets = options.raw_packet == "on" || (options.raw_packet == "auto" && options.port == "fabric");
         const wire::MacAddress mac = mac_of(options, i);
         std::copy(mac.begin(), mac.end(), init.info.mac);
         if (options.port == "fabric")

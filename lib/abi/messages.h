@@ -101,6 +101,8 @@ struct QueryDeviceReply {
     uint32_t device_cap_flags = 0, atomic_cap = 0;
     uint32_t max_pkeys = 0;
     uint32_t shards = 0;
+    uint32_t raw_packets = 0;  // 1: raw packet QPs and flow rules
+    uint32_t reserved = 0;
     char fw_ver[32] = {};
 };
 
@@ -288,6 +290,31 @@ struct CreateQpReply {
     uint64_t new_region_bytes = 0;
     QueueRef sq, rq;     // same region
 };
+
+// A rule by which frames go to a raw packet QP. `key` and `mask` are FlowKeys (base/flow_key.h).
+struct CreateFlowRequest {
+    uint32_t qpn = 0;
+    uint32_t type = 0;      // enum ibv_flow_attr_type
+    uint32_t priority = 0;  // 16 bits; smaller is served first
+    uint32_t flags = 0;     // enum ibv_flow_flags
+    uint8_t key[64] = {}, mask[64] = {};
+};
+struct CreateFlowReply { uint32_t flow = 0; };
+struct DestroyFlowRequest { uint32_t flow = 0; };
+struct DestroyFlowReply {};
+
+// A raw packet QP that spreads what is steered to it over others of this process.
+inline constexpr uint32_t kMaxRssQueues = 128;
+struct CreateRssQpRequest {
+    uint32_t pd = 0;
+    uint32_t count = 0;        // queues, a power of two
+    uint32_t hash_fields = 0;  // enum ibv_rx_hash_fields
+    uint8_t hash_key[40] = {};
+    uint32_t queues[kMaxRssQueues] = {};  // QPNs
+};
+struct CreateRssQpReply { uint32_t qpn = 0; };
+struct DestroyRssQpRequest { uint32_t qpn = 0; };
+struct DestroyRssQpReply {};
 
 struct QpAttrRecord {
     uint32_t state = 0, cur_state = 0, path_mtu = 0, path_mig_state = 0;

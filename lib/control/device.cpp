@@ -13,7 +13,8 @@
 namespace rocemu::control {
 
 Device::Device(uint32_t id, const DeviceInit& init)
-    : id_(id), name_(init.name), port_(init.port), netdev_(init.netdev), cm_roce_v1_(init.cm_roce_v1), fabric_nic_(init.fabric_nic) {
+    : id_(id), name_(init.name), port_(init.port), netdev_(init.netdev), cm_roce_v1_(init.cm_roce_v1),
+      fabric_nic_(init.fabric_nic), raw_packets_(init.raw_packets) {
     std::copy(std::begin(init.info.mac), std::end(init.info.mac), mac_.begin());
     node_guid_ = net::guid_of(mac_);
     mtu_ = init.info.mtu;

@@ -28,6 +28,7 @@ struct DeviceInit {
     std::string netdev;                  // kernel interface behind the port, or empty
     std::optional<uint32_t> fabric_nic;  // number at the switch
     bool cm_roce_v1 = false;             // what rdma_cm connects with
+    bool raw_packets = false;            // raw packet QPs may be created
 };
 
 class Device {
@@ -48,6 +49,7 @@ class Device {
     [[nodiscard]] bool link_up() const { return link_up_; }
     [[nodiscard]] uint32_t speed_mbps() const { return speed_mbps_; }
     [[nodiscard]] std::optional<uint32_t> fabric_nic() const { return fabric_nic_; }
+    [[nodiscard]] bool raw_packets() const { return raw_packets_; }
     [[nodiscard]] const net::GidTable& gids() const { return gids_; }
     // How rdma_cm talks from an address.
     [[nodiscard]] wire::NetworkType cm_network(const wire::Gid& address) const;
@@ -95,6 +97,7 @@ class Device {
     bool cm_roce_v1_ = false;
     uint32_t speed_mbps_ = 0;
     std::optional<uint32_t> fabric_nic_;
+    bool raw_packets_ = false;
     std::vector<InterfaceAddress> configured_, followed_;  // the latter of the interface and its VLANs
     std::vector<VlanInterface> vlans_;
     net::GidTable gids_;

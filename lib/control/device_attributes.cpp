@@ -17,7 +17,7 @@ constexpr uint32_t kVendorPartId = 1;
 
 constexpr uint32_t kCapPortActiveEvent = 1 << 10, kCapSysImageGuid = 1 << 11, kCapRcRnrNakGen = 1 << 12,
                    kCapSrqResize = 1 << 13, kCapMemWindow = 1 << 17, kCapXrc = 1 << 20, kCapMemMgtExtensions = 1 << 21,
-                   kCapMemWindowType2B = 1 << 24;
+                   kCapMemWindowType2B = 1 << 24, kCapManagedFlowSteering = 1 << 29;
 constexpr uint32_t kPortCmSupported = 1 << 16, kPortIpBasedGids = 1 << 26;
 constexpr uint32_t kStateDown = 1, kStateActive = 4;
 constexpr uint32_t kPhysDisabled = 3, kPhysLinkUp = 5;
@@ -63,6 +63,8 @@ abi::QueryDeviceReply device_attributes(const Device& device, const config::Limi
                          kCapXrc | kCapMemMgtExtensions | kCapMemWindowType2B;
     r.atomic_cap = kAtomicHca;
     r.max_pkeys = 1;
+    r.raw_packets = device.raw_packets() ? 1 : 0;
+    if (device.raw_packets()) r.device_cap_flags |= kCapManagedFlowSteering;
     r.shards = shards;
     std::snprintf(r.fw_ver, sizeof r.fw_ver, "%s", ROCEMU_VERSION);
     return r;

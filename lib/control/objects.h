@@ -13,6 +13,7 @@
 #include "control/queue_arena.h"
 #include "control/xrc_domain.h"
 #include "memory/key_table.h"
+#include "net/rx_hash.h"
 #include "wire/gid.h"
 
 namespace rocemu::control {
@@ -70,6 +71,19 @@ struct SrqObject {
     std::shared_ptr<XrcDomain> domain;
 };
 
+struct FlowObject {
+    uint32_t context = 0, device = 0;
+    uint32_t qpn = 0;  // whose it is
+};
+
+// A raw packet QP that spreads frames over others.
+struct RssQpObject {
+    uint32_t context = 0, device = 0, pd = 0;
+    uint32_t users = 0;  // flow rules
+    std::vector<uint32_t> queues;
+    net::RxHash hash;
+};
+
 struct QpObject {
     uint32_t context = 0, device = 0;
     uint32_t shard = 0, slot = 0;
@@ -78,6 +92,7 @@ struct QpObject {
     QpType type = QpType::Rc;
     QueueBlock block;
     std::vector<wire::Gid> groups;  // it is attached to
+    uint32_t users = 0;             // flow rules, and QPs that hash to it
 };
 
 }  // namespace rocemu::control

@@ -72,7 +72,7 @@ class Session {
     std::unique_ptr<QueueArena> arena;
 
     IdPool context_ids{1, 1u << 20}, channel_ids{1, 1u << 20}, slots{0, abi::kMaxQpsPerSession}, ah_ids{1, 1u << 24},
-        xrcd_ids{1, 1u << 20};
+        xrcd_ids{1, 1u << 20}, flow_ids{1, 1u << 20};
     std::unordered_map<uint32_t, ContextObject> contexts;
     std::unordered_map<uint32_t, PdObject> pds;
     std::unordered_map<uint32_t, MrObject> mrs;  // by key
@@ -83,6 +83,8 @@ class Session {
     std::unordered_map<uint32_t, SrqObject> srqs;
     std::unordered_map<uint32_t, QpObject> qps;  // by QPN
     std::unordered_map<uint32_t, XrcdObject> xrcds;
+    std::unordered_map<uint32_t, RssQpObject> rss_qps;  // by QPN
+    std::unordered_map<uint32_t, FlowObject> flows;
 
     CmTables cm;  // the rdma_cm device
 

@@ -8,6 +8,7 @@
 #include "control/cm_service.h"
 #include "control/log.h"
 #include "control/services/cq_service.h"
+#include "control/services/flow_service.h"
 #include "control/services/mr_service.h"
 #include "control/services/qp_service.h"
 #include "control/services/srq_service.h"
@@ -58,6 +59,8 @@ void leave_shards(Control& control, const std::shared_ptr<Session>& session) {
 
 void destroy_context(Control& control, const std::shared_ptr<Session>& session, uint32_t context,
                      std::function<void()> done) {
+    for (const uint32_t id : members(session->flows, context)) remove_flow(control, session, id, [] {});
+    for (const uint32_t qpn : members(session->rss_qps, context)) remove_rss_qp(control, *session, qpn);
     for (const uint32_t qpn : members(session->qps, context)) remove_qp(control, session, qpn, [] {});
     close_targets(control, session, context);
     session->when_idle([&control, session, context, done = std::move(done)] {

@@ -2,10 +2,10 @@
 // See delivery.h.
 #include "engine/delivery.h"
 
+#include "engine/frame_view.h"
 #include "engine/qp_record.h"
 #include "engine/rq_reader.h"
 #include "engine/srq.h"
-#include "wire/parse.h"
 
 namespace rocemu::engine {
 
@@ -50,7 +50,7 @@ Delivered deliver(QpRecord& record, const wire::PacketView& packet, Completions&
 
 Delivered deliver_again(QpRecord& record, const Frame& frame, wire::PacketView& view, Completions& completions,
                         Instant now, DeliveryRules rules) {
-    if (wire::parse_frame({frame.data, frame.length}, view).ok())
+    if (view_of(record, frame, view))
         return deliver(record, view, completions, now, rules);
     view.payload = {};
     return Delivered::Done;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "wire/dest_qp.h"
+#include "wire/flow_key.h"
 
 namespace rocemu::engine {
 
@@ -59,6 +60,14 @@ void Device::send(Frame frame) {
     if (!groups.empty() && wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn) loop_back(frame);
     const bool own = !info.receives_own_frames && std::memcmp(frame.data, mac.data(), mac.size()) == 0;
     (own ? loop : tx).push(frame);
+}
+
+void Device::send_raw(Frame frame) {
+    // What goes to our own address comes back anyway.
+    if (!flows.empty() && std::memcmp(frame.data, mac.data(), mac.size()) != 0 &&
+        !flows.match(wire::flow_key_of({frame.data, frame.length})).empty())
+        loop_back(frame);
+    send(frame);
 }
 
 // IBTA 10.5.2.2: members at the sender's own port get their copy too; no port returns it.

@@ -6,6 +6,7 @@
 
 #include "base/fixed_ring.h"
 #include "engine/capture_tap.h"
+#include "engine/flows.h"
 #include "engine/frame_cache.h"
 #include "engine/groups.h"
 #include "engine/setup.h"
@@ -27,6 +28,8 @@ struct Device {
     [[nodiscard]] bool tx_room(uint32_t frames) const { return tx.room() >= frames && loop.room() >= frames; }
     // Takes a finished frame. Precondition: tx_room.
     void send(Frame frame);
+    // Likewise a raw packet QP's frame: rules of this port get it too, as in a NIC that loops back what it steers.
+    void send_raw(Frame frame);
     void loop_back(const Frame& frame);
     // Gives waiting frames to the port; true if it took any.
     bool flush(Instant now);
@@ -47,6 +50,7 @@ struct Device {
     uint32_t mtu = 0;
     std::vector<LocalAddress> addresses;
     Groups groups;  // members of this shard
+    Flows flows;    // shard kRawShard only
     stats::CounterBlock counters;
     FrameCache cache;
     CaptureTap* tap = nullptr;

@@ -84,10 +84,12 @@ struct QpRecord {
     bool quiesced = false;  // RESET waits for payload jobs: nothing new is taken
     bool broken = false;    // its queues in shared memory are nonsense
 
-    [[nodiscard]] bool is_xrc_target() const { return setup.config.type == QpType::XrcRecv; }
-    [[nodiscard]] bool connected() const { return setup.config.type != QpType::Ud; }
+    [[nodiscard]] QpType type() const { return setup.config.type; }
+    [[nodiscard]] bool raw() const { return type() == QpType::RawPacket; }
+    [[nodiscard]] bool is_xrc_target() const { return type() == QpType::XrcRecv; }
+    [[nodiscard]] bool connected() const { return type() != QpType::Ud && !raw(); }
     // Nobody sends again what it drops.
-    [[nodiscard]] bool unacked() const { return setup.config.type == QpType::Ud || setup.config.type == QpType::Uc; }
+    [[nodiscard]] bool unacked() const { return !connected() || type() == QpType::Uc; }
     // IBTA 10.3.1: a connected QP knows its peer from RTR on, a datagram QP needs none.
     [[nodiscard]] bool may_transmit() const { return has_route || !connected(); }
     [[nodiscard]] bool jobs_out() const { return gathering || jobs_head != nullptr; }

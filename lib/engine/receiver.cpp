@@ -6,11 +6,13 @@
 #include <cstring>
 
 #include "engine/delivery.h"
+#include "engine/frame_view.h"
 #include "engine/gsi.h"
 #include "engine/neighbour_rx.h"
 #include "engine/qp_record.h"
 #include "net/multicast.h"
 #include "transport/request_opcode.h"
+#include "wire/flow_key.h"
 #include "wire/icrc.h"
 
 namespace rocemu::engine {
@@ -84,16 +86,11 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
     Frame& frame = frames_[i];
     const std::span<const std::byte> bytes{frame.data, frame.length};
     const wire::ParseResult parsed = wire::parse_frame(bytes, view_);
-    if (parsed.kind == wire::ParseResult::Kind::NotRoce) {
-        const bool taken = handle_neighbour_frame(device, bytes, notifier_);
-        // Foreign traffic of a shared interface is counted, not captured.
-        if (!taken) return device.counters.add(Counter::rx_other);
-        return device.seen(frame, DropReason::None);
-    }
-    if (!parsed.ok()) return device.drop(frame, parsed.reason);
+    if (!parsed.ok()) return handle_other(device, frame, parsed, now);
     const bool group = view_.dst_gid.is_multicast();
     if (view_.dst_mac != (group ? net::multicast_mac(view_.dst_gid) : device.mac))
-        return device.drop(frame, DropReason::NotOurMac);
+        return steer(device, frame, now) ? device.seen(frame, DropReason::None)
+                                         : device.drop(frame, DropReason::NotOurMac);
     // IBTA 9.6.1.1 and A17.3.3: nothing of a packet counts before its ICRC is right.
     if (!wire::icrc_matches(view_)) {
         if (icrc_check_) return device.drop(frame, DropReason::IcrcMismatch);
@@ -162,27 +159,47 @@ void Receiver::handle_group(Device& device, const Frame& frame, Instant now) {
     device.seen(frame, DropReason::None);
     for (QpRecord* member : members) {
         const bool own = view_.src_mac == device.mac && view_.deth().src_qp == member->setup.config.qpn;
-        if (own && member->setup.blocks_own_groups) continue;
-        if (member->quiesced) {
-            device.drop(frame, DropReason::QpState);
-            continue;
-        }
-        if (!placement_.admits(*member) || !device.cache.reserve(1)) {
-            device.drop(frame, DropReason::QueueFull);
-            continue;
-        }
-        Frame copy = device.cache.take();
-        std::memcpy(copy.data, frame.data, frame.length);
-        copy.length = frame.length;
-        wire::PacketView view;
-        (void)wire::parse_frame({copy.data, copy.length}, view);  // as the frame it is a copy of
-        if (hand_in(*member, view, copy, now) == Delivered::Done) {
-            std::array<Frame*, 1> frames{&copy};
-            placement_.run(*member, frames, now);
-        }
-        if (copy.data != nullptr) device.cache.give_back(copy);
-        scheduler_.activate(*member);
+        if (!own || !member->setup.blocks_own_groups) deliver_copy(device, *member, frame, now);
     }
+}
+
+void Receiver::handle_other(Device& device, const Frame& frame, const wire::ParseResult& parsed, Instant now) {
+    const bool foreign = parsed.kind == wire::ParseResult::Kind::NotRoce;
+    const bool neighbour = foreign && handle_neighbour_frame(device, {frame.data, frame.length}, notifier_);
+    if (steer(device, frame, now) || neighbour) return device.seen(frame, DropReason::None);
+    // Foreign traffic of a shared interface is counted, not captured.
+    if (foreign) return device.counters.add(Counter::rx_other);
+    device.drop(frame, parsed.reason);
+}
+
+bool Receiver::steer(Device& device, const Frame& frame, Instant now) {
+    if (device.flows.empty()) return false;
+    const FlowKey key = wire::flow_key_of({frame.data, frame.length});
+    const auto rules = device.flows.match(key);
+    for (const FlowSetup* rule : rules) {
+        QpRecord* record = qps_.find(Flows::target_of(*rule, key));
+        if (record == nullptr || !record->raw() || record->device != &device || record->setup.session != rule->session)
+            continue;
+        device.counters.add(Counter::rx_raw_frames);
+        deliver_copy(device, *record, frame, now);
+    }
+    return !rules.empty();
+}
+
+void Receiver::deliver_copy(Device& device, QpRecord& member, const Frame& frame, Instant now) {
+    if (member.quiesced) return device.drop(frame, DropReason::QpState);
+    if (!placement_.admits(member) || !device.cache.reserve(1)) return device.drop(frame, DropReason::QueueFull);
+    Frame copy = device.cache.take();
+    std::memcpy(copy.data, frame.data, frame.length);
+    copy.length = frame.length;
+    wire::PacketView view;
+    (void)view_of(member, copy, view);  // as the frame it is a copy of
+    if (hand_in(member, view, copy, now) == Delivered::Done) {
+        std::array<Frame*, 1> frames{&copy};
+        placement_.run(member, frames, now);
+    }
+    if (copy.data != nullptr) device.cache.give_back(copy);
+    scheduler_.activate(member);
 }
 
 bool Receiver::run(Device& device, Instant now) {

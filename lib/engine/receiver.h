@@ -38,6 +38,12 @@ class Receiver {
     void handle(Device& device, uint32_t i, Instant now);
     void handle_mad(Device& device, const Frame& frame);
     void handle_group(Device& device, const Frame& frame, Instant now);
+    // A frame that is no RoCE packet: a neighbour's, for flow rules, or nobody's.
+    void handle_other(Device& device, const Frame& frame, const wire::ParseResult& parsed, Instant now);
+    // For those whose flow rules fit. False: for nobody.
+    bool steer(Device& device, const Frame& frame, Instant now);
+    // `member` gets a copy of the frame.
+    void deliver_copy(Device& device, QpRecord& member, const Frame& frame, Instant now);
     // Who it is for, or nullptr and the reason.
     QpRecord* find_qp(const Device& device, const wire::PacketView& packet, wire::DropReason& reason) const;
     // Into the core, or to where it waits: then the frame is taken (data = nullptr).

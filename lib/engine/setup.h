@@ -10,7 +10,9 @@
 
 #include "abi/queues.h"
 #include "abi/session_page.h"
+#include "base/flow_key.h"
 #include "engine/port.h"
+#include "net/rx_hash.h"
 #include "payload/mover.h"
 #include "transport/qp.h"
 #include "wire/build.h"
@@ -81,6 +83,20 @@ struct SrqSetup {
     SessionId xrcd = 0;
     CqId cq = 0;
     memory::PdId pd = 0;
+};
+
+enum class FlowKind : uint8_t { Normal, Default, DefaultGroup };  // default rules: of all frames, of group addresses
+
+// A flow rule (flows.h).
+struct FlowSetup {
+    SessionId session = 0;
+    uint32_t id = 0;  // in its session
+    DeviceId device = 0;
+    FlowKind kind = FlowKind::Normal;
+    uint32_t priority = 0;
+    FlowKey key, mask;             // no bit of `key` outside of `mask`
+    std::vector<uint32_t> queues;  // raw packet QPs, a power of two of them: which one, `hash` says
+    net::RxHash hash;
 };
 
 struct QpSetup {

@@ -101,6 +101,10 @@ class Shard {
     bool attach_group(uint32_t qpn, const wire::Gid& group);
     void detach_group(uint32_t qpn, const wire::Gid& group);
 
+    // Flow rules, on shard kRawShard. A QP that is gone gets nothing, its number may be somebody else's by then.
+    void create_flow(const FlowSetup& setup);
+    void destroy_flow(DeviceId device, SessionId session, uint32_t flow);
+
     // Address handles of a session. One that goes away while WQEs name it loses their packets.
     void create_ah(SessionId session, uint32_t number, const AddressRecord& record);
     void destroy_ah(SessionId session, uint32_t number);

@@ -128,6 +128,14 @@ void Shard::detach_group(uint32_t qpn, const wire::Gid& group) {
     if (QpRecord* record = impl_->live.find(qpn)) record->device->groups.leave(group, *record);
 }
 
+void Shard::create_flow(const FlowSetup& setup) {
+    impl_->device(setup.device).flows.insert(setup);
+}
+
+void Shard::destroy_flow(DeviceId device, SessionId session, uint32_t flow) {
+    impl_->device(device).flows.erase(session, flow);
+}
+
 void Shard::create_ah(SessionId session, uint32_t number, const AddressRecord& record) {
     impl_->sessions.at(session)->addresses.insert(number, record);
 }

@@ -151,7 +151,7 @@ FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
         }
         transport::SendWqe wqe;
         const uint32_t count = decode_send(copy, slot, record.sq.consumer, limits, wqe, sges);
-        if (!record.connected() && wqe.preset_error == WcStatus::Success && !may_use(record, wqe.ah))
+        if (record.type() == QpType::Ud && wqe.preset_error == WcStatus::Success && !may_use(record, wqe.ah))
             wqe.preset_error = WcStatus::LocQpOpErr;
         record.qp.post_send(wqe, {sges.data(), count}, now);
         ++record.sq.consumer;

@@ -7,6 +7,7 @@
 
 #include "engine/qp_record.h"
 #include "wire/icrc.h"
+#include "wire/raw_frame.h"
 
 namespace rocemu::engine {
 
@@ -39,8 +40,30 @@ void close_frame(TxJob::Build& b, uint32_t state) {
     b.finished = true;
 }
 
+// IEEE 802.3: what is too short for Ethernet is filled up.
+void close_raw(TxJob::Build& b) {
+    b.frame.length = std::max(b.payload, static_cast<uint32_t>(wire::kMinFrame));
+    std::memset(b.frame.data + b.payload, 0, b.frame.length - b.payload);
+    b.finished = true;
+}
+
 uint32_t header_state(const TxJob::Build& b) {
     return wire::icrc_header_part({b.frame.data + b.l3, size_t{b.header} - b.l3}, b.network);
+}
+
+// The payload is there, nothing of it is summed yet.
+void close(TxJob::Build& b) {
+    if (b.raw) return close_raw(b);
+    close_frame(b, wire::crc32_update(header_state(b), b.frame.data + b.header, b.payload));
+}
+
+void copy_and_close(TxJob::Build& b, const std::byte* from) {
+    if (b.raw) {
+        std::memcpy(b.frame.data, from, b.payload);
+        return close_raw(b);
+    }
+    // The application may change its slot meanwhile: what is summed is what is sent.
+    close_frame(b, wire::crc32_copy(header_state(b), b.frame.data + b.header, from, b.payload));
 }
 
 void count_mapped(const QpRecord& record, const transport::TxPacket& packet) {
@@ -80,11 +103,26 @@ const wire::HeaderTemplate* Transmitter::headers_of(const QpRecord& record, cons
     return address == nullptr ? nullptr : &address->headers;
 }
 
+void Transmitter::build_headers(TxJob::Build& b, QpRecord& record, const transport::TxPacket& packet,
+                                const wire::HeaderTemplate& headers) {
+    b.network = headers.network();
+    wire::Bth bth;
+    bth.opcode = packet.opcode;
+    bth.solicited = packet.solicited;
+    bth.dest_qp = record.connected() ? record.qp.attr().dest_qpn : packet.dest_qpn;
+    bth.ack_req = packet.ack_req;
+    bth.psn = packet.psn.value();
+    b.header = static_cast<uint16_t>(headers.build(b.frame.data, bth, ext_of(packet, record.setup.config.qpn),
+                                                   packet.payload_len, record.ip_id++));
+    b.l3 = static_cast<uint16_t>(headers.l3_offset());
+}
+
 void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
     QpRecord& record = *job.record;
-    const wire::HeaderTemplate* headers = headers_of(record, packet);
     TxJob::Build& b = job.builds[job.builds_used];
-    b.dropped = headers == nullptr;
+    b.raw = record.raw();
+    const wire::HeaderTemplate* headers = b.raw ? nullptr : headers_of(record, packet);
+    b.dropped = !b.raw && headers == nullptr;
     b.finished = false;
     b.frame = record.device->cache.take();
     b.payload = packet.payload_len;
@@ -95,24 +133,13 @@ void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
         record.device->counters.add(stats::Counter::tx_no_neighbour);
         return;
     }
-    b.network = headers->network();
-    wire::Bth bth;
-    bth.opcode = packet.opcode;
-    bth.solicited = packet.solicited;
-    bth.dest_qp = record.connected() ? record.qp.attr().dest_qpn : packet.dest_qpn;
-    bth.ack_req = packet.ack_req;
-    bth.psn = packet.psn.value();
-    b.header = static_cast<uint16_t>(headers->build(b.frame.data, bth, ext_of(packet, record.setup.config.qpn),
-                                                    packet.payload_len, record.ip_id++));
-    b.l3 = static_cast<uint16_t>(headers->l3_offset());
+    b.header = b.l3 = 0;
+    if (headers != nullptr) build_headers(b, record, packet, *headers);
     if (packet.payload_len == 0) {
-        close_frame(b, header_state(b));
+        close(b);
     } else if (packet.mapped != nullptr) {
-        // The application may change its slot meanwhile: what is summed is what is sent.
-        const uint32_t state =
-            wire::crc32_copy(header_state(b), b.frame.data + b.header, packet.mapped, packet.payload_len);
+        copy_and_close(b, packet.mapped);
         count_mapped(record, packet);
-        close_frame(b, state);
     } else {
         std::byte* local = b.frame.data + b.header;
         for (uint32_t s = 0; s < packet.seg_count; ++s) {
@@ -192,20 +219,26 @@ QpRecord* Transmitter::send_stalled(Instant now) {
 
 void Transmitter::send(TxJob& job, Instant now) {
     QpRecord& record = *job.record;
-    uint64_t packets = 0, bytes = 0;
+    uint64_t packets = 0, bytes = 0, raw_frames = 0;
     for (uint32_t i = 0; i < job.good; ++i) {
         TxJob::Build& b = job.builds[i];
         if (b.dropped) {
             job.device->cache.give_back(b.frame);
             continue;
         }
-        if (!b.finished) close_frame(b, wire::crc32_update(header_state(b), b.frame.data + b.header, b.payload));
+        if (!b.finished) close(b);
+        if (b.raw) {
+            ++raw_frames;
+            job.device->send_raw(b.frame);
+            continue;
+        }
         ++packets;
         bytes += b.frame.length;
         job.device->send(b.frame);
     }
     job.device->counters.add(stats::Counter::tx_packets, packets);
     job.device->counters.add(stats::Counter::tx_bytes, bytes);
+    job.device->counters.add(stats::Counter::tx_raw_frames, raw_frames);
     for (uint32_t i = job.good; i < job.builds_used; ++i) job.device->cache.give_back(job.builds[i].frame);
     const bool failed = job.good < job.builds_used && !record.dying;
     const uint64_t tag = failed ? job.builds[job.good].gather_tag : 0;

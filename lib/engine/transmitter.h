@@ -29,6 +29,7 @@ struct TxJob {
         uint16_t l3;       // offset of layer 3
         uint32_t payload;  // bytes without pad
         wire::NetworkType network;
+        bool raw;      // a whole frame: no headers of ours, no ICRC
         bool dropped;  // its address handle is gone
         uint64_t gather_tag;
         bool finished;  // pad and ICRC are there (payload was mapped)
@@ -76,6 +77,8 @@ class Transmitter {
     // The headers a packet gets; nullptr: the address handle it names is gone.
     static const wire::HeaderTemplate* headers_of(const QpRecord& record, const transport::TxPacket& packet);
     void build(TxJob& job, const transport::TxPacket& packet);
+    void build_headers(TxJob::Build& b, QpRecord& record, const transport::TxPacket& packet,
+                       const wire::HeaderTemplate& headers);
     // Gathers until the end (then sends) or until one is out.
     void advance(TxJob& job, Instant now);
     bool start_run(TxJob& job, Instant now, payload::Result& result);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "provider/cq.h"
+#include "provider/flow.h"
 #include "provider/objects.h"
 #include "provider/qp.h"
 #include "provider/query.h"
@@ -51,6 +52,13 @@ void fill_context_ops(Context& context) {
     v.close_xrcd = close_xrcd;
     v.open_qp = open_qp;
     v.get_srq_num = get_srq_num;
+    v.ibv_create_flow = create_flow;
+    v.ibv_destroy_flow = destroy_flow;
+    v.create_wq = create_wq;
+    v.modify_wq = modify_wq;
+    v.destroy_wq = destroy_wq;
+    v.create_rwq_ind_table = create_rwq_ind_table;
+    v.destroy_rwq_ind_table = destroy_rwq_ind_table;
 
     ibv_context_ops& o = v.context.ops;
     o._compat_query_device = query_device;

@@ -15,8 +15,8 @@ constexpr unsigned kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_S
 bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
     const bool acknowledged = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
     switch (opcode) {
-        case IBV_WR_SEND:
-        case IBV_WR_SEND_WITH_IMM: return true;  // every transport
+        case IBV_WR_SEND: return true;  // every transport
+        case IBV_WR_SEND_WITH_IMM: return type != IBV_QPT_RAW_PACKET;
         case IBV_WR_RDMA_WRITE:
         case IBV_WR_RDMA_WRITE_WITH_IMM:
         case IBV_WR_BIND_MW:

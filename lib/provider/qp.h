@@ -14,6 +14,8 @@
 
 namespace rocemu::provider {
 
+struct IndTable;
+
 struct Qp {
     ibv_qp_ex ex;  // begins with the ibv_qp that applications hold
     std::byte foreign_pad[kForeignPad];
@@ -27,6 +29,7 @@ struct Qp {
     WorkQueue sq, rq;
     CaptureState capture;  // of sq
     ibv_qp_cap cap;
+    IndTable* spread;  // it has no queues: frames go to those of the table (receive_wq.cpp)
     // Building WRs between ibv_wr_start and ibv_wr_complete, under sq.lock.
     uint32_t wr_head;   // index behind the WQEs written so far
     int wr_error;
@@ -59,6 +62,8 @@ inline void put_bind(abi::SqWqe& wqe, const ibv_mw& mw, uint32_t rkey, const ibv
     wqe.swap = info.mw_access_flags;
 }
 
+// nullptr with errno.
+Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags = 0);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);

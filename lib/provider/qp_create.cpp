@@ -2,6 +2,7 @@
 // Creation and destruction of queue pairs.
 #include <new>
 
+#include "provider/flow.h"
 #include "provider/qp.h"
 #include "provider/real_verbs.h"
 
@@ -24,7 +25,19 @@ int adopt(Session& session, const abi::CreateQpReply& reply, FdList& fds, Qp& qp
     return 0;
 }
 
-Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags = 0) {
+// The locks of its CQs are held.
+void leave_slot(Qp& qp) {
+    QpSlot& slot = qp.session->qp_slot(qp.slot);
+    uint32_t number = qp.base()->qp_num;
+    Qp* self = &qp;
+    if (slot.qp.compare_exchange_strong(self, nullptr)) slot.qpn.compare_exchange_strong(number, 0);
+    Guard sends(qp.sq.lock);
+    forget_captured(qp);
+}
+
+}  // namespace
+
+Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags) {
     // A14: an XRC initiator receives nothing.
     const bool receives = attr.qp_type != IBV_QPT_XRC_SEND;
     if (attr.send_cq == nullptr || attr.send_cq->context != pd->context) return fail_pointer<Qp>(EINVAL);
@@ -68,18 +81,6 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags = 0)
     return qp;
 }
 
-// The locks of its CQs are held.
-void leave_slot(Qp& qp) {
-    QpSlot& slot = qp.session->qp_slot(qp.slot);
-    uint32_t number = qp.base()->qp_num;
-    Qp* self = &qp;
-    if (slot.qp.compare_exchange_strong(self, nullptr)) slot.qpn.compare_exchange_strong(number, 0);
-    Guard sends(qp.sq.lock);
-    forget_captured(qp);
-}
-
-}  // namespace
-
 void introduce(Qp& qp, Session& session, ibv_context* context, const ibv_qp_init_attr& attr, uint32_t qpn) {
     qp.session = &session;
     qp.sq_sig_all = attr.sq_sig_all != 0;
@@ -100,13 +101,20 @@ void introduce(Qp& qp, Session& session, ibv_context* context, const ibv_qp_init
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+    constexpr uint32_t kSpread = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
     constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-                                IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+                                IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | kSpread;
     if ((attr->comp_mask & ~kKnown) != 0) return fail_pointer<ibv_qp>(EOPNOTSUPP);
     if (attr->qp_type == IBV_QPT_XRC_RECV) return create_target(context, *attr);
     if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr || attr->pd->context != context)
         return fail_pointer<ibv_qp>(EINVAL);
     const bool flagged = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+    if ((attr->comp_mask & kSpread) != 0) {
+        if ((attr->comp_mask & kSpread) != kSpread) return fail_pointer<ibv_qp>(EINVAL);
+        if (flagged && attr->create_flags != 0) return fail_pointer<ibv_qp>(EOPNOTSUPP);
+        Qp* spread = make_rss_qp(*attr);
+        return spread == nullptr ? nullptr : spread->base();
+    }
     const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     if (extended && !wr_api_supports(attr->qp_type, attr->send_ops_flags)) return fail_pointer<ibv_qp>(EOPNOTSUPP);
     // The extended attributes begin like the plain ones, up to sq_sig_all.
@@ -145,6 +153,7 @@ ROCEMU_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* base) {
 ROCEMU_EXPORT int ibv_destroy_qp(ibv_qp* base) {
     if (!ours(base->context)) return real().ibv_destroy_qp(base);
     Qp* qp = Qp::of(base);
+    if (qp->spread != nullptr) return destroy_rss_qp(qp);
     Session& session = *qp->session;
     if (const int rc = session.undo(abi::DestroyQpRequest{base->qp_num, 0, reinterpret_cast<uint64_t>(qp)});
         rc != 0) return rc;

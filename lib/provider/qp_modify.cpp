@@ -39,7 +39,7 @@ using namespace rocemu::provider;
 ROCEMU_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int mask) {
     if (!ours(base->context)) return real().ibv_modify_qp(base, attr, mask);
     Qp* qp = Qp::of(base);
-    if ((mask & (IBV_QP_CAP | IBV_QP_ALT_PATH)) != 0) return EOPNOTSUPP;
+    if ((mask & (IBV_QP_CAP | IBV_QP_ALT_PATH)) != 0 || qp->spread != nullptr) return EOPNOTSUPP;
     abi::ModifyQpRequest request;
     request.qpn = base->qp_num;
     request.mask = static_cast<uint32_t>(mask);
@@ -65,6 +65,7 @@ ROCEMU_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int mask) {
 ROCEMU_EXPORT int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init) {
     if (!ours(base->context)) return real().ibv_query_qp(base, attr, mask, init);
     Qp* qp = Qp::of(base);
+    if (qp->spread != nullptr) return EOPNOTSUPP;
     abi::QueryQpReply reply;
     if (const int rc = qp->session->call(abi::QueryQpRequest{base->qp_num}, reply); rc != 0) return rc;
     attr_of(reply.attr, qp->cap, *attr);

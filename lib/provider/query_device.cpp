@@ -6,6 +6,7 @@
 
 #include <endian.h>
 
+#include "provider/flow.h"
 #include "provider/objects.h"
 #include "provider/query.h"
 #include "provider/real_verbs.h"
@@ -43,6 +44,7 @@ void fill(const abi::QueryDeviceReply& r, ibv_device_attr& a) {
     a.max_mcast_qp_attach = static_cast<int>(r.max_mcast_qp_attach);
     a.max_total_mcast_qp_attach = static_cast<int>(r.max_mcast_grp * r.max_mcast_qp_attach);
     a.max_ah = static_cast<int>(r.max_ah);
+    a.max_raw_ethy_qp = r.raw_packets != 0 ? a.max_qp : 0;
     a.max_srq = static_cast<int>(r.max_srq);
     a.max_srq_wr = static_cast<int>(r.max_srq_wr);
     a.max_srq_sge = static_cast<int>(r.max_srq_sge);
@@ -51,18 +53,29 @@ void fill(const abi::QueryDeviceReply& r, ibv_device_attr& a) {
     a.phys_port_cnt = 1;
 }
 
+int ask(Context& c, abi::QueryDeviceReply& reply) {
+    // A forked child has no session, but the device is what it was.
+    if (c.session->state() != SessionState::Forgotten) return c.session->call(abi::QueryDeviceRequest{c.id}, reply);
+    reply = c.attributes;
+    return 0;
+}
+
+// What there is for raw packet QPs: no VLAN stripping, no FCS, no checksums, receive hashing.
+void fill_raw(ibv_device_attr_ex& full) {
+    full.rss_caps.supported_qpts = 1u << IBV_QPT_RAW_PACKET;
+    full.rss_caps.max_rwq_indirection_tables = full.max_wq_type_rq = static_cast<uint32_t>(full.orig_attr.max_qp);
+    full.rss_caps.max_rwq_indirection_table_size = abi::kMaxRssQueues;
+    full.rss_caps.rx_hash_fields_mask = kRxHashFields;
+    full.rss_caps.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ;
+}
+
 }  // namespace
 
 int query_device(ibv_context* context, ibv_device_attr* attr) {
-    Context* c = Context::of(context);
     abi::QueryDeviceReply reply;
-    // A forked child has no session, but the device is what it was.
-    if (c->session->state() == SessionState::Forgotten)
-        reply = c->attributes;
-    else if (const int rc = c->session->call(abi::QueryDeviceRequest{c->id}, reply); rc != 0)
-        return rc;
-    fill(reply, *attr);
-    return 0;
+    const int rc = ask(*Context::of(context), reply);
+    if (rc == 0) fill(reply, *attr);
+    return rc;
 }
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
@@ -70,7 +83,9 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     if (input != nullptr && input->comp_mask != 0) return EINVAL;
     if (attr_size < sizeof attr->orig_attr) return EINVAL;
     ibv_device_attr_ex full{};
-    if (const int rc = query_device(context, &full.orig_attr); rc != 0) return rc;
+    abi::QueryDeviceReply reply;
+    if (const int rc = ask(*Context::of(context), reply); rc != 0) return rc;
+    fill(reply, full.orig_attr);
     full.completion_timestamp_mask = UINT64_MAX;  // CQEs carry CLOCK_MONOTONIC in nanoseconds
     full.hca_core_clock = 1'000'000;              // kHz
     full.phys_port_cnt_ex = 1;
@@ -83,6 +98,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     full.xrc_odp_caps = full.odp_caps.per_transport_caps.rc_odp_caps & ~IBV_ODP_SUPPORT_RECV;
     full.odp_caps.per_transport_caps.uc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE;
     full.odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+    if (reply.raw_packets != 0) fill_raw(full);
     // The application may be built with a longer structure than ours, or with a shorter one.
     std::memset(attr, 0, attr_size);
     std::memcpy(attr, &full, std::min(attr_size, sizeof full));

@@ -22,6 +22,7 @@ uint64_t ops_of(ibv_qp_type type) {
         case IBV_QPT_XRC_SEND:
         case IBV_QPT_RC: return kSendOps | kWriteOps | kReadOps;
         case IBV_QPT_UC: return kSendOps | kWriteOps;
+        case IBV_QPT_RAW_PACKET: return IBV_QP_EX_WITH_SEND;
         default: return kSendOps;
     }
 }

@@ -14,17 +14,17 @@
 #include <variant>
 
 #include "transport/rc_machine.h"
-#include "transport/uc_machine.h"
-#include "transport/ud_machine.h"
+#include "transport/unacked_machine.h"
 
 namespace rocemu::transport {
 
-using Machine = std::variant<RcMachine, UcMachine, UdMachine>;
+using Machine = std::variant<RcMachine, UcMachine, UdMachine, RawMachine>;
 
 // Precondition: the type is one of those that control lets programs create.
 [[nodiscard]] inline Machine make_machine(QpContext& ctx, SendQueue& sends, ReceiveQueue& receives) {
     if (ctx.config.type == QpType::Uc) return Machine(std::in_place_type<UcMachine>, ctx, sends, receives);
     if (ctx.config.type == QpType::Ud) return Machine(std::in_place_type<UdMachine>, ctx, sends, receives);
+    if (ctx.config.type == QpType::RawPacket) return Machine(std::in_place_type<RawMachine>, ctx, sends, receives);
     return Machine(std::in_place_type<RcMachine>, ctx, sends, receives);
 }
 

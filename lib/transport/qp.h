@@ -48,6 +48,7 @@ struct QpConfig {
     uint32_t reorder_packets = 0;  // at most 63
     Duration reorder_time = 50 * kMicrosecond;
     uint8_t max_path_mtu = 5;  // largest path_mtu modify accepts: active_mtu of the port (enum ibv_mtu)
+    uint32_t max_frame = 1518;  // raw packets: bytes from the Ethernet header on
     bool has_srq = false;      // receives come from an SRQ: credits are not advertised, LAST_WQE is raised
 };
 

@@ -34,7 +34,8 @@ inline constexpr unsigned kTagPsnBits = 47;
 
 struct QpContext {
     QpContext(Qp* owner, const QpConfig& c, Environment e)
-        : qp(owner), config(c), env(e), dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u})) {
+        : qp(owner), config(c), env(e), mtu(first_mtu(c)),
+          dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u})) {
         recv_pd = config.recv_pd != 0 ? config.recv_pd : config.pd;
         remote_pd = config.pd;
     }
@@ -43,7 +44,7 @@ struct QpContext {
     QpConfig config;
     Environment env;
     QpAttr attr;
-    uint32_t mtu = 256;  // bytes; from attr.path_mtu
+    uint32_t mtu;  // bytes; from attr.path_mtu
     DmaQueue dma;
     uint32_t events = 0;  // bit per AsyncEvent
     bool established = false;
@@ -54,6 +55,12 @@ struct QpContext {
     memory::PdId recv_pd = 0, remote_pd = 0;
     // Places in the DMA queue that belong to READ responses on their way: requests leave them free.
     uint32_t responses_expected = 0;
+
+    // IBTA 11.2.5.2: a datagram QP has no path MTU of its own: the port's is the limit. A raw packet is a whole frame.
+    [[nodiscard]] static uint32_t first_mtu(const QpConfig& c) {
+        if (c.type == QpType::RawPacket) return c.max_frame;
+        return c.type == QpType::Ud ? 128u << c.max_path_mtu : 256;
+    }
 
     [[nodiscard]] QpState state() const { return attr.state; }
     // The requester may send and the completer listens. IBTA 10.3.1: RTS, and SQD for what was begun.

@@ -45,6 +45,8 @@ static_assert(static_cast<uint8_t>(wire::Opcode::XrcFetchAdd) ==
             return type == QpType::Ud;
         case wire::Transport::Xrc:
             return is_xrc(type);
+        case wire::Transport::Raw:
+            return type == QpType::RawPacket;
         case wire::Transport::Cnp:
             return false;  // of no transport
     }
@@ -97,14 +99,29 @@ inline constexpr std::array<RequestOpcodes, 12> kUdRequests{{
     {},
     {},
 }};
+inline constexpr std::array<RequestOpcodes, 12> kRawRequests{{
+    {},
+    {},
+    {true, Gather, {}, {}, {}, {}, WcOpcode::Send},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+}};
 }  // namespace detail
 
 // nullptr: no such work request on a QP of this type.
 [[nodiscard]] constexpr const RequestOpcodes* find_request(QpType type, WrOpcode op) {
     if (type == QpType::XrcRecv) return nullptr;  // it has no send queue
-    const auto& table = type == QpType::Uc   ? detail::kUcRequests
-                        : type == QpType::Ud ? detail::kUdRequests
-                                             : detail::kRcRequests;
+    const auto& table = type == QpType::Uc          ? detail::kUcRequests
+                        : type == QpType::Ud        ? detail::kUdRequests
+                        : type == QpType::RawPacket ? detail::kRawRequests
+                                                    : detail::kRcRequests;
     const auto i = static_cast<size_t>(op);
     return i < table.size() && table[i].supported ? &table[i] : nullptr;
 }

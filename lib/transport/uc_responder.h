@@ -14,6 +14,8 @@ namespace rocemu::transport {
 
 class UcResponder {
   public:
+    static constexpr bool kConnected = true;
+
     UcResponder(QpContext& ctx, ReceiveQueue& queue) : ctx_(ctx), rq_(queue) {}
 
     void start() {

@@ -4,6 +4,7 @@
 
 #include "transport/message_packet.h"
 #include "transport/request_opcode.h"
+#include "wire/eth.h"
 
 namespace rocemu::transport {
 
@@ -49,8 +50,10 @@ WcStatus UnackedRequester::check_wqe(const SendEntry& e) const {
     if (!request_supported(ctx_.config.type, e.wqe.opcode)) return WcStatus::LocQpOpErr;
     // DEVIATION: IBTA C10-93.1.1 lets a datagram above the MTU vanish without an error. NICs report LOC_LEN_ERR, and
     // so do we: a program that loses all its messages should be told.
-    const uint64_t most = ctx_.config.type == QpType::Ud ? ctx_.mtu : kMaxMessageBytes;
-    return e.wqe.length > most ? WcStatus::LocLenErr : WcStatus::Success;
+    // A raw packet that the port cannot send, or without an Ethernet header, is no frame.
+    const uint64_t most = ctx_.config.type == QpType::Uc ? kMaxMessageBytes : ctx_.mtu;
+    const uint64_t least = ctx_.config.type == QpType::RawPacket ? wire::EthHeader::kSize : 0;
+    return e.wqe.length > most || e.wqe.length < least ? WcStatus::LocLenErr : WcStatus::Success;
 }
 
 void UnackedRequester::transmitted() {

@@ -21,7 +21,7 @@
 
 namespace rocemu::wire {
 
-enum class Transport : uint8_t { Rc, Uc, Ud, Xrc, Cnp };
+enum class Transport : uint8_t { Rc, Uc, Ud, Xrc, Cnp, Raw };  // Raw: no transport at all (raw_frame.h)
 
 enum class Operation : uint8_t {
     Send,

@@ -18,6 +18,6 @@ tests=$testlib_tmp/tests
 for module in $modules; do
     run_test "$module" 120 "$python" "$suite" run "$tests" "$module" "$testlib_tmp/results" -- "$rocemu" run --
 done
-run_test counted 10 "$python" "$suite" count "$testlib_tmp/results" 120
+run_test counted 10 "$python" "$suite" count "$testlib_tmp/results" 130
 run_here daemon-ends-cleanly fabric_down
 finish_tests

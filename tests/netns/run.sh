@@ -115,7 +115,7 @@ pyverbs_suite() {
         run_test "pyverbs/$module" 120 "$python" "$suite" run "$tests" "$module" "$testlib_tmp/pyverbs.results" -- \
             ip netns exec "$ns_a" "$rocemu" run --socket "$sock_a" --
     done
-    run_test pyverbs/counted 10 "$python" "$suite" count "$testlib_tmp/pyverbs.results" 130
+    run_test pyverbs/counted 10 "$python" "$suite" count "$testlib_tmp/pyverbs.results" 150
 }
 # huge_pages N: at least so many are there until the end, if the machine has them.
 huge_pages() {
@@ -125,7 +125,7 @@ huge_pages() {
 }
 
 net_up 1500 || exit 1
-run_here daemons-start daemons_up || finish_tests
+run_here daemons-start daemons_up 'raw_packet = "on"' || finish_tests
 run_test devices 30 on_a ibv_devinfo -v -d rocemu0
 pingpongs 1500 "" "-e" "-m 256" "-m 512" "-m 1024" "-s 1" "-s 1048576" "-n 10000" "-c"
 for op in send write read; do

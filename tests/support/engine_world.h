@@ -106,6 +106,7 @@ class EngineWorld {
         engine::QpSetup setup;
         setup.config.qpn = q.qpn;
         setup.config.type = q.type = qp_type;
+        setup.config.max_frame = 4200 + 18;
         setup.config.caps = caps;
         setup.config.pd = s.id;
         setup.config.reorder_packets = reorder_packets;

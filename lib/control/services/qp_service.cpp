@@ -11,6 +11,8 @@
 #include "control/log.h"
 #include "control/services/services.h"
 #include "control/services/xrc_service.h"
+#include "engine/flows.h"
+#include "wire/eth.h"
 
 namespace rocemu::control {
 namespace {
@@ -98,7 +100,14 @@ int acquire(Control& control, Session& session, uint64_t bytes, QpObject& qp, ui
 
 bool type_supported(uint32_t type) {
     return type == static_cast<uint32_t>(QpType::Rc) || type == static_cast<uint32_t>(QpType::Uc) ||
-           type == static_cast<uint32_t>(QpType::Ud) || type == static_cast<uint32_t>(QpType::XrcSend);
+           type == static_cast<uint32_t>(QpType::Ud) || type == static_cast<uint32_t>(QpType::XrcSend) ||
+           type == static_cast<uint32_t>(QpType::RawPacket);
+}
+
+// May this process send any frame, and be sent any? 0 or errno. On a real port this is what CAP_NET_RAW is for.
+int raw_refusal(const Session& session, const Device& device) {
+    if (!device.raw_packets()) return EOPNOTSUPP;
+    return device.fabric_nic() || session.peer.uid == 0 ? 0 : EPERM;
 }
 
 void release_users(Session& session, const QpObject& qp) {
@@ -118,6 +127,7 @@ transport::QpConfig limits_of(const Control& control, uint32_t device) {
     c.reorder_packets = static_cast<uint32_t>(limits.reorder_packets);
     c.reorder_time = limits.reorder_us * kMicrosecond;
     c.max_path_mtu = control.devices[device]->active_mtu();
+    c.max_frame = control.devices[device]->mtu() + wire::EthHeader::kSize + wire::VlanTag::kSize;
     return c;
 }
 
@@ -158,12 +168,17 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     QpObject qp;
     qp.context = context;
     qp.device = session.contexts.at(context).device;
+    const bool raw = request.type == static_cast<uint32_t>(QpType::RawPacket);
+    if (const int refusal = raw ? raw_refusal(session, *control.devices[qp.device]) : 0; refusal != 0)
+        return call.reply.fail(refusal);
+    // Frames come to one shard only.
+    if (raw && srq != nullptr && srq->shard != engine::kRawShard) return call.reply.fail(EOPNOTSUPP);
     qp.pd = request.pd;
     qp.send_cq = request.send_cq;
     qp.recv_cq = receives ? request.recv_cq : 0;
     qp.type = static_cast<QpType>(request.type);
     qp.srq = request.srq;
-    qp.shard = srq != nullptr ? srq->shard : control.qpns.least_loaded();
+    qp.shard = srq != nullptr ? srq->shard : raw ? engine::kRawShard : control.qpns.least_loaded();
     uint32_t qpn = 0;
     std::vector<UniqueFd> fds(1);
     abi::CreateQpReply reply;
@@ -215,7 +230,10 @@ void remove_qp(Control& control, const std::shared_ptr<Session>& session, uint32
 
 void handle(Call& call, const abi::DestroyQpRequest& request) {
     const auto done = [reply = call.reply]() mutable { reply.send(abi::DestroyQpReply{}); };
-    if (call.session->qps.contains(request.qpn)) return remove_qp(call.control, call.session, request.qpn, done);
+    if (const auto it = call.session->qps.find(request.qpn); it != call.session->qps.end()) {
+        if (it->second.users != 0) return call.reply.fail(EBUSY);
+        return remove_qp(call.control, call.session, request.qpn, done);
+    }
     if (!close_target(call.control, call.session, request.qpn, request.cookie, done)) call.reply.fail(EINVAL);
 }
 

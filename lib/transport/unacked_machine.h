@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UcMachine: what an unreliably connected QP does with packets. See machine.h. Read IBTA volume 1, 9.8.2.
+// UnackedMachine: what a QP does with packets that nobody acknowledges: UC, UD and raw packets. They send alike and
+// differ in their responder, which says what transport it is of and whether it has one peer. See machine.h.
+// Read IBTA volume 1, 9.8.2 (UC), 9.8.3 (UD); no state beyond the next PSN.
 #pragma once
 
 #include <optional>
 
+#include "transport/raw_responder.h"
 #include "transport/uc_responder.h"
+#include "transport/ud_responder.h"
 #include "transport/unacked_requester.h"
 
 namespace rocemu::transport {
 
-class UcMachine {
+template <typename Responder>
+class UnackedMachine {
   public:
-    static constexpr bool kConnected = true;
+    static constexpr bool kConnected = Responder::kConnected;
 
-    UcMachine(QpContext& ctx, SendQueue& sends, ReceiveQueue& receives)
+    UnackedMachine(QpContext& ctx, SendQueue& sends, ReceiveQueue& receives)
         : requester_(ctx, sends), responder_(ctx, receives) {}
 
     void start_receiving() { responder_.start(); }
@@ -38,7 +43,11 @@ class UcMachine {
 
   private:
     UnackedRequester requester_;
-    UcResponder responder_;
+    Responder responder_;
 };
+
+using UcMachine = UnackedMachine<UcResponder>;
+using UdMachine = UnackedMachine<UdResponder>;
+using RawMachine = UnackedMachine<RawResponder>;
 
 }  // namespace rocemu::transport
