@@ -50,7 +50,7 @@ bool Shard::send_raw(DeviceId device, std::span<const std::byte> bytes) {
         d.cache.give_back(frame);
         return false;
     }
-    std::memcpy(frame.data, bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), frame.data);  // may be none
     frame.length = static_cast<uint32_t>(bytes.size());
     d.send(frame);
     return true;

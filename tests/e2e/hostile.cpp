@@ -82,10 +82,16 @@ int main(int argc, char** argv) {
         if (child < 0) std::perror("hostile: fork");
     }
     int bad = 0, status = 0;
-    while (wait(&status) > 0)
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) ++bad;
+    while (wait(&status) > 0) {
+        if (WIFSIGNALED(status)) {
+            std::printf("hostile: a process was ended by signal %d\n", WTERMSIG(status));
+            ++bad;
+        } else if (WEXITSTATUS(status) != 0) {
+            std::printf("hostile: a process found no daemon any more\n");
+            ++bad;
+        }
+    }
     for (int i = 0; i < kAttacks; ++i)
         std::printf("hostile: %llu sessions of %s\n", static_cast<unsigned long long>(counts->rounds[i]), kAttackNames[i]);
-    if (bad != 0) std::printf("hostile: %d of %d processes found no daemon any more or died\n", bad, o.processes);
     return bad == 0 ? 0 : 1;
 }

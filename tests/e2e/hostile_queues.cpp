@@ -50,7 +50,7 @@ struct Victim {  // a queue pair of the attacker
 
 class Attacker {
   public:
-    explicit Attacker(Random& random) : random_(random), buffer_(64 * 1024) {}
+    explicit Attacker(Random& random) : random_(random), buffer_(target()) {}
     ~Attacker() {
         for (const Region& r : regions_)
             if (r.base != nullptr) munmap(r.base, r.bytes);
@@ -61,6 +61,12 @@ class Attacker {
     void storm();
 
   private:
+    // The peer's packets land here. It outlives the session: who hangs up in the middle of traffic is written to for a
+    // moment longer.
+    static std::vector<uint8_t>& target() {
+        static std::vector<uint8_t> memory(64 * 1024);
+        return memory;
+    }
     bool map(uint32_t region, int fd, uint64_t bytes);
     Queue view(const abi::QueueRef& ref, uint64_t offset);
     bool make_qp(uint32_t device, Victim& v);
@@ -81,7 +87,7 @@ class Attacker {
     std::vector<Region> regions_;
     std::vector<int> fds_;
     std::vector<uint32_t> keys_;
-    std::vector<uint8_t> buffer_;
+    std::vector<uint8_t>& buffer_;
     uint32_t pds_[2] = {};
     uint32_t honesty_ = 0;  // right WQEs in a hundred
     Victim victims_[2];
@@ -313,15 +319,17 @@ void Attacker::try_to_truncate() {
     }
 }
 
-// A file said to be behind a region: any range, any file, and cut while it is in use.
+// A file said to be behind a region: any range, any file, and cut while it is in use. Lengths that are none of the
+// buffer's go with addresses that are not either: packets would be written over our own heap.
 void Attacker::register_file() {
     const int fd = random_.one_in(6) ? dup(fds_.empty() ? 0 : fds_[0]) : memfd_create("hostile", MFD_CLOEXEC);
     [[maybe_unused]] int rc = ftruncate(fd, 65536);
     abi::RegMrRequest mr;
     mr.pd = pds_[random_.below(2)];
     mr.access = 0xf;
-    mr.va = mr.iova = reinterpret_cast<uint64_t>(buffer_.data());
-    mr.length = random_.one_in(4) ? random_.nasty() : buffer_.size();
+    const bool right = !random_.one_in(4);
+    mr.va = mr.iova = right ? reinterpret_cast<uint64_t>(buffer_.data()) : random_.nasty();
+    mr.length = right ? buffer_.size() : random_.nasty();
     mr.file_offset = random_.one_in(3) ? random_.nasty() : 0;
     abi::RegMrReply key;
     if (connection_.call(mr, key, {&fd, 1}) == 0) keys_.push_back(key.key);
