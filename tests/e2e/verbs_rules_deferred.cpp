@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a program may rely on although received data may reach its memory late, when it polls: legal verbs programs that
-// would see wrong bytes if a rule of docs/adr/0011-deferred-receive.md were broken. Where a test lets time pass, it is to
+// would see wrong bytes if a rule of docs/adr/0012-deferred-receive.md were broken. Where a test lets time pass, it is to
 // let messages arrive that nobody has polled for: if they did not, it only shows less.
 #include <algorithm>
 
