@@ -25,9 +25,9 @@ siege() {
     grep -E 'AddressSanitizer|runtime error' "$daemon_log" && rc=1
     return $rc
 }
-gone() { wait_until 30 eval '[ "$(status_value "len([x for x in s[\"sessions\"] if not x.get(\"admin\")])")" = 0 ]' || { "$rocemu" status; return 1; }; }
+nothing_left() { wait_until 30 eval '[ "$(status_value "len([x for x in s[\"sessions\"] if not x.get(\"admin\")])")" = 0 ]' || { "$rocemu" status; return 1; }; }
 fabric_up || exit 1
 run_test siege $((seconds + 120)) siege
-run_test nothing-left 60 gone
+run_test nothing-left 60 nothing_left
 run_here daemon-ends-cleanly fabric_down
 finish_tests

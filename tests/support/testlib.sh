@@ -252,13 +252,13 @@ start_daemon() {
 stop_daemon() {
     local rc
     kill "$1" 2>/dev/null
-    wait_until "${3:-10}" gone "$1" || { echo "rocemud ($1) does not end"; kill -9 "$1"; }
+    wait_until "${3:-10}" testlib_gone "$1" || { echo "rocemud ($1) does not end"; kill -9 "$1"; }
     wait "$1"
     rc=$?
     [ $rc = 0 ] || { echo "rocemud ended with $rc; its log:"; tail -n 40 "$2"; }
     return $rc
 }
-gone() { ! kill -0 "$1" 2>/dev/null; }
+testlib_gone() { ! kill -0 "$1" 2>/dev/null; }
 
 # as_user COMMAND ARG...: as an ordinary user, with a home and a runtime directory of its own. Root becomes
 # uid 65534; an ordinary user stays itself.
