@@ -141,9 +141,9 @@ perftests 1500 ib_send_bw "-c UC -n 500" "-c UD -n 500"
 perftests 1500 ib_send_lat "-c UC -n 300" "-c UD -n 300"
 perftests 1500 ib_write_bw "-c UC -n 500"
 run_test mtu1500/ibv_xsrq_pingpong 120 pair ibv_xsrq_pingpong -g @GID@ -m 1024 -n 200
-rm -f /tmp/xrc_domain_{client,server}  # of fixed names, and another user's cannot be opened
+rm -f /tmp/xrc_domain{,_client,_server}  # of fixed names, and another user's cannot be opened
 for op in send write read atomic; do perftests 1500 ib_${op}_bw "-c XRC -n 300"; done
-rm -f /tmp/xrc_domain_{client,server}
+rm -f /tmp/xrc_domain{,_client,_server}
 captures
 run_here daemons-end-cleanly daemons_down
 
