@@ -21,7 +21,7 @@ guest_listens() {
     echo "n=0; until rdma resource show cm_id 2>/dev/null | grep -q 'LISTEN.*comm $1'; do n=\$((n + 1)); [ \$n -lt 400 ] || exit 1; sleep 0.05; done; sleep 0.2"
 }
 # ... until the device is a member of a group, by the address of its frames.
-guest_joined() { echo "n=0; until ip maddr show | grep -q $1; do n=\$((n + 1)); [ \$n -lt 400 ] || exit 1; sleep 0.05; done; sleep 0.3"; }
+guest_joined() { echo "n=0; until grep -q ${1//:/} /proc/net/dev_mcast; do n=\$((n + 1)); [ \$n -lt 400 ] || exit 1; sleep 0.05; done; sleep 0.3"; }
 
 we_listen() { [ "$("$rocemu" status --socket "$sock_a" --json | grep -c '"cm_listeners": [1-9]')" != 0 ]; }
 we_joined() { ip netns exec "$ns_a" ip maddr show dev wire0 | grep -q "$1"; }

@@ -27,6 +27,7 @@ PROGRAMS = """/bin/bash /bin/ip /usr/bin/rdma /sbin/tc /usr/bin/ibv_devices /usr
 /usr/bin/ib_send_bw /usr/bin/ib_write_bw /usr/bin/ib_read_bw /usr/bin/ib_send_lat /usr/bin/ib_write_lat
 /usr/bin/ib_read_lat /usr/bin/ib_atomic_bw /usr/bin/rping /usr/bin/ucmatose /usr/bin/udaddy /usr/bin/mckey
 /usr/bin/rstream /usr/bin/riostream /usr/bin/rdma_client /usr/bin/rdma_server""".split()
+UNWINDER = "/lib/x86_64-linux-gnu/libgcc_s.so.1"  # opened by pthread_exit and pthread_cancel: ldd does not tell
 PROVIDER = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"
 # In the order of loading; what each depends on is put before it.
 MODULES = """virtio_pci virtio_net crc32_pclmul crc32_generic crc32c_generic rdma_rxe ib_uverbs rdma_ucm
@@ -112,6 +113,7 @@ def userland(out):
         image.file(program, pathlib.Path(real).read_bytes())
         for library in libraries(real):
             image.file(library, pathlib.Path(library).read_bytes())
+    image.file(UNWINDER, pathlib.Path(UNWINDER).read_bytes())
     if missing:
         print("image.py: not installed here, so not in the guest:", " ".join(missing), file=sys.stderr)
     for applet in run(busybox, "--list").split():
