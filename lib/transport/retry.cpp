@@ -78,9 +78,9 @@ bool Retry::same_round(Instant now) const {
 RetryVerdict Retry::begin_round(Instant now, uint64_t gap) {
     if (!within_paid(now))
         free_rounds_ = kFreeRounds;
-    else if (free_rounds_ == 0)
+    else if (free_rounds_ == 0 && attr_.timeout != 0)  // without a timer nothing would start a round again
         return RetryVerdict::Ignore;
-    else
+    else if (free_rounds_ != 0)
         --free_rounds_;
     round_ = true;
     resent_at_ = kNever;

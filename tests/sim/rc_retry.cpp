@@ -250,3 +250,19 @@ TEST_CASE("a peer that answers all but the oldest request costs few rounds a tim
     CHECK(reads <= 1 + 4 * 9u);
     CHECK(p.now - start >= 4 * (Duration{4096} << o.attr.timeout));
 }
+
+TEST_CASE("without an ACK timer every sequence NAK is followed: nothing else would send again",
+          "[sim][requester][9.9.2.1.1]") {
+    PairOptions o;
+    o.attr.timeout = 0;
+    Probe p(o);
+    p.e.send(WrOpcode::Send, local(10));
+    REQUIRE(p.poll().size() == 1);
+    for (int i = 0; i < 40; ++i) {
+        p.wait(kMillisecond);
+        const Packets again = p.answer(kPsn, kNakSequence);
+        REQUIRE(again.size() == 1);
+        CHECK(again[0].psn() == kPsn);
+    }
+    CHECK(p.e.qp.state() == QpState::Rts);
+}
