@@ -7,8 +7,6 @@
 // Payload paths, from and to: "inline" (in the WQE), "staged" (captured by the provider), "mapped" (memory both sides
 // see) and "vm" (process_vm; here on our own process).
 // No EAL: frames come from the heap. Absolute times of a virtual machine mean nothing; look at the ratios.
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -16,25 +14,16 @@
 #include <string>
 #include <vector>
 
+#include "measure.h"
 #include "support/engine_world.h"
 #include "wire/crc32.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
+using bench::median;
+using bench::seconds;
 
 namespace {
-
-// Of this thread's CPU: what others do on the core meanwhile is not counted.
-double seconds() {
-    timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-double median(std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    return v[v.size() / 2];
-}
 
 // ns to copy and sum one payload, over a working set as large as the frames in flight.
 double roofline(uint32_t bytes) {

@@ -2,32 +2,23 @@
 // What a packet costs where there are many: queue pairs, active or idle, and shards. Each figure is a ratio to the same
 // measurement in its smallest form, alternating in one run; CPU time of the threads, so that others on the machine count
 // little. A world is a shard with two NICs on the embedded switch; 64-byte WRITEs, inline, to mapped memory.
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "measure.h"
 #include "support/engine_world.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
+using bench::median;
+using bench::seconds;
 
 namespace {
 
 constexpr uint32_t kBytes = 64;
-
-double seconds() {
-    timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-double median(std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    return v[v.size() / 2];
-}
 
 // `active` pairs of QPs that send, `idle` more that are connected.
 class World {
