@@ -25,7 +25,9 @@ enum class WrOpcode : uint8_t {
     SendWithInv = 9,
     Tso = 10,
     Driver1 = 11,
+    AtomicWrite = 15,
 };
+inline constexpr uint32_t kWrOpcodes = 16;  // the highest value, and one
 
 namespace send_flags {
 inline constexpr uint32_t kFence = 1, kSignaled = 2, kSolicited = 4, kInline = 8, kIpCsum = 16;
@@ -65,6 +67,7 @@ enum class WcOpcode : uint8_t {
     BindMw = 5,
     LocalInv = 6,
     Tso = 7,
+    AtomicWrite = 9,
     Recv = 128,
     RecvRdmaWithImm = 129,
 };

@@ -177,7 +177,7 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
     const auto index = static_cast<uint64_t>(&first - batch.requests.data());
     const uint64_t cookie = kCookieBit | reinterpret_cast<uintptr_t>(&job);
     result.outcome = payload::Outcome::Done;
-    if (first.kind != DmaKind::Place) {
+    if (is_atomic(first.kind)) {
         job.run_end = static_cast<uint32_t>(index) + 1;
         if (first.seg_count != 1) {
             result.outcome = payload::Outcome::Fault;
@@ -196,7 +196,9 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
     uint32_t i = job.cursor;
     for (; i < batch.count; ++i) {
         const auto& r = batch.requests[i];
-        if (r.kind != DmaKind::Place || r.deferrable != first.deferrable) break;
+        if (r.kind != first.kind || r.deferrable != first.deferrable) break;
+        // By itself: merged with a neighbour it would not be one store.
+        if (r.kind == DmaKind::Store && i != job.cursor) break;
         if (r.seg_count != 0) {
             memory::SpaceId mine;
             const bool one = in_one_space(batch, r, mine);
@@ -249,7 +251,7 @@ void Placement::finish_run(PlaceJob& job, const payload::Result& result) {
     const bool ok = result.outcome == payload::Outcome::Done;
     uint32_t failed = job.run_end;
     if (!ok) {
-        const bool place = job.batch.requests[job.cursor].kind == DmaKind::Place;
+        const bool place = !is_atomic(job.batch.requests[job.cursor].kind);
         failed =
             place && result.failed_piece < job.piece_owner.size() ? job.piece_owner[result.failed_piece] : job.cursor;
         if (failed < job.cursor || failed >= job.run_end) failed = job.cursor;
@@ -271,7 +273,7 @@ void Placement::deliver(QpRecord& record, Instant now) {
         if (record.jobs_head == nullptr) record.jobs_tail = nullptr;
         for (uint32_t i = 0; i < job->batch.count; ++i) {
             const auto& r = job->batch.requests[i];
-            record.qp.handle_dma(r.tag, job->status[i], r.kind == DmaKind::Place ? 0 : job->original[i], now);
+            record.qp.handle_dma(r.tag, job->status[i], is_atomic(r.kind) ? job->original[i] : 0, now);
             reported = r.tag;
         }
         --record.jobs;

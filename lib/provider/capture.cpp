@@ -70,6 +70,7 @@ bool eligible(Qp& qp, const abi::SqWqe& wqe, uint32_t index) {
         case IBV_WR_RDMA_READ:
         case IBV_WR_ATOMIC_CMP_AND_SWP:
         case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        case IBV_WR_ATOMIC_WRITE:  // brings no data, but a fence waits for it too
             c.reads = true;
             c.newest_read = index;
             return false;

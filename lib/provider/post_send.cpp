@@ -24,6 +24,7 @@ bool opcode_allowed(ibv_qp_type type, ibv_wr_opcode opcode) {
         case IBV_WR_RDMA_READ:
         case IBV_WR_ATOMIC_CMP_AND_SWP:
         case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        case IBV_WR_ATOMIC_WRITE:
         case IBV_WR_SEND_WITH_INV: return acknowledged;
         default: return false;
     }
@@ -69,6 +70,7 @@ int write_wqe(const Qp& qp, const ibv_send_wr& wr, abi::SqWqe& wqe) {
         case IBV_WR_RDMA_WRITE:
         case IBV_WR_RDMA_WRITE_WITH_IMM:
         case IBV_WR_RDMA_READ:
+        case IBV_WR_ATOMIC_WRITE:
             wqe.remote_addr = wr.wr.rdma.remote_addr;
             wqe.rkey = wr.wr.rdma.rkey;
             break;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Creation and destruction of queue pairs.
+#include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "provider/flow.h"
@@ -118,8 +120,12 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     const bool extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     if (extended && !wr_api_supports(attr->qp_type, attr->send_ops_flags)) return fail_pointer<ibv_qp>(EOPNOTSUPP);
     // The extended attributes begin like the plain ones, up to sq_sig_all.
-    auto& plain = *reinterpret_cast<ibv_qp_init_attr*>(attr);
+    ibv_qp_init_attr plain;
+    std::memcpy(&plain, attr, sizeof plain);
     static_assert(offsetof(ibv_qp_init_attr, sq_sig_all) == offsetof(ibv_qp_init_attr_ex, sq_sig_all));
+    // ibv_wr_atomic_write has its data in the WQE.
+    if (extended && (attr->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0)
+        plain.cap.max_inline_data = std::max(plain.cap.max_inline_data, uint32_t{sizeof(uint64_t)});
     Qp* qp = make_qp(attr->pd, plain, flagged ? attr->create_flags : 0);
     if (qp == nullptr) return nullptr;
     attr->cap = qp->cap;

@@ -14,7 +14,7 @@ constexpr uint64_t kWriteOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_W
 // Of connections whose responder answers.
 constexpr uint64_t kReadOps =
     IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
-    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE;
 
 // IBTA table of operations by transport (11.4.1.1).
 uint64_t ops_of(ibv_qp_type type) {
@@ -146,6 +146,12 @@ void wr_set_inline_data(ibv_qp_ex* ex, void* address, size_t length) {
     wr_set_inline_data_list(ex, 1, &one);
 }
 
+// The eight bytes are taken at once, as inline data (make_qp made room for them).
+void wr_atomic_write(ibv_qp_ex* ex, uint32_t rkey, uint64_t address, const void* data) {
+    begin_rdma(ex, IBV_WR_ATOMIC_WRITE, rkey, address, 0);
+    wr_set_inline_data(ex, const_cast<void*>(data), sizeof(uint64_t));
+}
+
 void wr_start(ibv_qp_ex* ex) {
     Qp& qp = *Qp::of(ex);
     qp.sq.lock.lock();
@@ -178,6 +184,7 @@ void set_wr_api(ibv_qp_ex& qp) {
     qp.wr_bind_mw = wr_bind_mw;
     qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
     qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
+    qp.wr_atomic_write = wr_atomic_write;
     qp.wr_set_ud_addr = wr_set_ud_addr;
     qp.wr_set_xrc_srqn = wr_set_xrc_srqn;
     qp.wr_set_sge = wr_set_sge;

@@ -134,11 +134,12 @@ void Completer::on_nak(wire::NakCode code, Instant now) {
 
 void Completer::on_read_response(uint64_t psn, const wire::PacketView& packet, Instant now) {
     SendEntry& e = q_.ring.at(q_.una_seq);
-    if (!e.is_read()) return fail(WcStatus::BadRespErr);
+    if (!e.is_read() && !e.is_atomic_write()) return fail(WcStatus::BadRespErr);
     // IBTA 9.7.6.1.4: the place in the response and its length follow from the PSN. A response may begin anew at any
     // PSN (the request was continued there), so FIRST is as good as MIDDLE and ONLY as good as LAST.
     const uint64_t index = psn - e.first;
-    const uint32_t length = payload_at(e.wqe.length, ctx_.mtu, index);
+    // A19: an ATOMIC WRITE is answered like a READ of nothing.
+    const uint32_t length = e.is_read() ? payload_at(e.wqe.length, ctx_.mtu, index) : 0;
     if (packet.op->ends_message() != (psn + 1 == e.end) || packet.payload.size() != length)
         return fail(WcStatus::BadRespErr);
     if (packet.op->has(wire::ext::kAeth)) {

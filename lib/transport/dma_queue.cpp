@@ -11,7 +11,7 @@ bool DmaQueue::poll(Qp* qp, DmaBatch& batch) {
         DmaRequest& out = batch.requests[batch.count++];
         out = DmaRequest{qp, handed_out_, op.kind, nullptr, op.length, batch.segments.used, op.segments,
                          op.wqe_index, op.takes_receive, op.deferrable, 0, 0};
-        if (op.kind == DmaKind::Place) {
+        if (!is_atomic(op.kind)) {
             out.source = static_cast<const std::byte*>(op.source);
         } else {
             const auto& operands = *static_cast<const AtomicOperands*>(op.source);

@@ -32,7 +32,7 @@ struct AtomicOperands {
 };
 
 struct DmaOp {
-    const void* source;   // Place: bytes in the frame; atomics: AtomicOperands
+    const void* source;   // Place, Store: bytes in the frame; atomics: AtomicOperands
     uint64_t packet;      // extended PSN of the packet: where a failure is NAKed
     uint64_t ref;         // responder: receive or resource number; completer: WQE number
     uint64_t ack_packet;  // 0, or: when this is placed, everything up to this PSN may be acknowledged ...

@@ -66,7 +66,11 @@ struct TxBatch {
     void clear() { count = segments.used = 0; }
 };
 
-enum class DmaKind : uint8_t { Place, CompareSwap, FetchAdd };
+// Store: Place of eight aligned bytes in one piece, which must be written by one store.
+enum class DmaKind : uint8_t { Place, Store, CompareSwap, FetchAdd };
+[[nodiscard]] constexpr bool is_atomic(DmaKind kind) {
+    return kind == DmaKind::CompareSwap || kind == DmaKind::FetchAdd;
+}
 
 // One access to application memory that a received packet asked for. The engine executes the requests of one QP in
 // order (requests of one message may be merged into one call), and reports each with handle_dma().
@@ -74,7 +78,7 @@ struct DmaRequest {
     Qp* qp;
     uint64_t tag;  // consecutive per QP
     DmaKind kind;
-    const std::byte* source;  // Place: inside the received frame, which the engine keeps until the result
+    const std::byte* source;  // Place, Store: inside the received frame, which the engine keeps until the result
     uint32_t length;
     uint32_t seg_first;
     uint32_t seg_count;

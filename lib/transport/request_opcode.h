@@ -56,8 +56,8 @@ static_assert(static_cast<uint8_t>(wire::Opcode::XrcFetchAdd) ==
 namespace detail {
 using enum wire::Opcode;
 using enum SgeUse;
-// Indexed by WrOpcode; the first one for XRC too.
-inline constexpr std::array<RequestOpcodes, 12> kRcRequests{{
+// Indexed by WrOpcode, as far as a transport has any; the first one for XRC too.
+inline constexpr std::array<RequestOpcodes, kWrOpcodes> kRcRequests{{
     {true, Gather, RcWriteFirst, RcWriteMiddle, RcWriteLast, RcWriteOnly, WcOpcode::RdmaWrite},
     {true, Gather, RcWriteFirst, RcWriteMiddle, RcWriteLastImm, RcWriteOnlyImm, WcOpcode::RdmaWrite},
     {true, Gather, RcSendFirst, RcSendMiddle, RcSendLast, RcSendOnly, WcOpcode::Send},
@@ -69,49 +69,28 @@ inline constexpr std::array<RequestOpcodes, 12> kRcRequests{{
     {true, Nothing, {}, {}, {}, {}, WcOpcode::BindMw},
     {true, Gather, RcSendFirst, RcSendMiddle, RcSendLastInv, RcSendOnlyInv, WcOpcode::Send},
     {false, Nothing, {}, {}, {}, {}, WcOpcode::Tso},
-    {false, Nothing, {}, {}, {}, {}, WcOpcode::Send},
+    {},
+    {},
+    {},
+    {},
+    {true, Gather, RcAtomicWrite, RcAtomicWrite, RcAtomicWrite, RcAtomicWrite, WcOpcode::AtomicWrite},
 }};
-inline constexpr std::array<RequestOpcodes, 12> kUcRequests{{
+inline constexpr std::array<RequestOpcodes, kWrOpcodes> kUcRequests{{
     {true, Gather, UcWriteFirst, UcWriteMiddle, UcWriteLast, UcWriteOnly, WcOpcode::RdmaWrite},
     {true, Gather, UcWriteFirst, UcWriteMiddle, UcWriteLastImm, UcWriteOnlyImm, WcOpcode::RdmaWrite},
     {true, Gather, UcSendFirst, UcSendMiddle, UcSendLast, UcSendOnly, WcOpcode::Send},
     {true, Gather, UcSendFirst, UcSendMiddle, UcSendLastImm, UcSendOnlyImm, WcOpcode::Send},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
 }};
-inline constexpr std::array<RequestOpcodes, 12> kUdRequests{{
+inline constexpr std::array<RequestOpcodes, kWrOpcodes> kUdRequests{{
     {},
     {},
     {true, Gather, UdSendOnly, UdSendOnly, UdSendOnly, UdSendOnly, WcOpcode::Send},
     {true, Gather, UdSendOnlyImm, UdSendOnlyImm, UdSendOnlyImm, UdSendOnlyImm, WcOpcode::Send},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
 }};
-inline constexpr std::array<RequestOpcodes, 12> kRawRequests{{
+inline constexpr std::array<RequestOpcodes, kWrOpcodes> kRawRequests{{
     {},
     {},
     {true, Gather, {}, {}, {}, {}, WcOpcode::Send},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
-    {},
 }};
 }  // namespace detail
 

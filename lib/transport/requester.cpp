@@ -37,7 +37,7 @@ bool Requester::poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
             q_.pass_local();
             continue;
         }
-        const uint32_t payload = e.wants_data() ? 0 : payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first);
+        const uint32_t payload = e.sends_payload() ? payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first) : 0;
         if (batch.full() || budget.exhausted(payload)) return true;
         const Built built = build(now, e, payload, batch);
         if (built == Built::NoRoom) return true;
@@ -99,7 +99,8 @@ WcStatus Requester::check_wqe(const SendEntry& e) const {
     if (e.wqe.length > kMaxMessageBytes) return WcStatus::LocLenErr;
     if (!e.wants_data()) return WcStatus::Success;
     if (ctx_.attr.max_rd_atomic == 0) return WcStatus::LocQpOpErr;
-    if (e.is_atomic() && e.wqe.length != sizeof(uint64_t)) return WcStatus::LocLenErr;
+    if (!e.is_read() && e.wqe.length != sizeof(uint64_t)) return WcStatus::LocLenErr;
+    if (e.sends_payload()) return WcStatus::Success;
     // The place for the answer is checked before anything is asked for; it is checked again when the data comes.
     std::array<memory::Segment, kMaxSge> segments;
     uint32_t count = 0;
@@ -121,7 +122,7 @@ bool Requester::wants_ack(const SendEntry& e) {
 Built Requester::build(Instant now, SendEntry& e, uint32_t payload, TxBatch& batch) {
     const uint64_t psn = q_.cur;
     const bool again = psn < q_.high;
-    const Built built = e.wants_data() ? build_data_request(e, batch) : build_message_packet(ctx_, q_, payload, batch);
+    const Built built = e.sends_payload() ? build_message_packet(ctx_, q_, payload, batch) : build_data_request(e, batch);
     if (built != Built::Ok) {
         if (built == Built::Failed) settle_local_error();
         return built;
@@ -218,7 +219,7 @@ bool Requester::send_probe(Instant now, TxBatch& batch) {
     const uint64_t cur_seq = q_.cur_seq;
     q_.rewind();
     SendEntry& e = q_.ring.at(q_.una_seq);
-    const Built built = build(now, e, e.wants_data() ? 0 : payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first), batch);
+    const Built built = build(now, e, e.sends_payload() ? payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first) : 0, batch);
     q_.cur = cur;
     q_.cur_seq = cur_seq;
     if (built == Built::NoRoom) return false;

@@ -126,6 +126,7 @@ bool Responder::check_opcode(const Request& r) {
         case Operation::Send:
             return true;
         case Operation::Write:
+        case Operation::AtomicWrite:
             need = access_flags::kRemoteWrite;
             break;
         case Operation::ReadRequest:
@@ -149,7 +150,7 @@ bool Responder::check_resources(Request& r) {
         ctx_.count(Counter::responder_backlog_drops);
         return false;
     }
-    if (r.op.operation == Operation::ReadRequest || r.op.is_atomic()) {
+    if (r.op.takes_resource()) {
         if (resources_.has_room(ctx_.attr.max_dest_rd_atomic)) return true;
         return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
     }
@@ -188,6 +189,10 @@ bool Responder::check_length(const Request& r) {
     if (r.op.operation == Operation::ReadRequest)
         return r.packet.reth().length <= kMaxMessageBytes ||
                refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+    // A19: eight bytes, no more and no less.
+    if (r.op.operation == Operation::AtomicWrite)
+        return (r.payload() == sizeof(uint64_t) && r.packet.reth().length == sizeof(uint64_t)) ||
+               refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
     const bool send = r.op.operation == Operation::Send;
     if (!send && r.op.operation != Operation::Write) return true;
     switch (message_.check_length(r.packet, ctx_.mtu, send ? rq_.ring.at(r.receive).wqe.length : 0)) {
@@ -210,8 +215,10 @@ bool Responder::check_key(Request& r) {
             return check_write_key(r);
         case Operation::ReadRequest:
             return check_read_key(r);
+        case Operation::AtomicWrite:
+            return check_atomic_key(r, r.packet.reth().va, r.packet.reth().rkey, access_flags::kRemoteWrite);
         default:
-            return check_atomic_key(r);
+            return check_atomic_key(r, r.packet.atomic_eth().va, r.packet.atomic_eth().rkey, access_flags::kRemoteAtomic);
     }
 }
 
@@ -258,13 +265,11 @@ bool Responder::check_read_key(const Request& r) {
     return refuse(r, NakCode::RemoteAccessError, WcStatus::RemAccessErr, AsyncEvent::QpAccessErr);
 }
 
-bool Responder::check_atomic_key(Request& r) {
-    const wire::AtomicEth eth = r.packet.atomic_eth();
-    // IBTA C9-87 (9.4.5): atomics work on aligned eight bytes.
-    if (eth.va % sizeof(uint64_t) != 0) return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
+bool Responder::check_atomic_key(Request& r, uint64_t va, uint32_t rkey, uint32_t right) {
+    // IBTA C9-87 (9.4.5), A19: atomics work on aligned eight bytes.
+    if (va % sizeof(uint64_t) != 0) return refuse(r, NakCode::InvalidRequest, WcStatus::RemInvReqErr);
     r.segment_count = 1;
-    if (ctx_.resolve_remote(eth.rkey, eth.va, sizeof(uint64_t), access_flags::kRemoteAtomic, r.segments[0]) ==
-        memory::KeyStatus::Ok)
+    if (ctx_.resolve_remote(rkey, va, sizeof(uint64_t), right, r.segments[0]) == memory::KeyStatus::Ok)
         return true;
     return refuse(r, NakCode::RemoteAccessError, WcStatus::RemAccessErr, AsyncEvent::QpAccessErr);
 }

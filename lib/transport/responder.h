@@ -110,16 +110,18 @@ class Responder {
     void duplicate(const Request& r);
     void duplicate_message(uint64_t psn);
     void duplicate_read(const Request& r);
-    void duplicate_atomic(const Request& r);
+    void duplicate_atomic(const Request& r, ResourceKind kind);
 
     bool take_receive(Request& r);
     bool check_send_key(Request& r);
     bool check_write_key(Request& r);
     bool check_read_key(const Request& r);
-    bool check_atomic_key(Request& r);
+    bool check_atomic_key(Request& r, uint64_t va, uint32_t rkey, uint32_t right);
     void execute_place(const Request& r, bool takes_receive);
     void execute_read(const Request& r);
     void execute_atomic(const Request& r);
+    void execute_atomic_write(const Request& r);
+    Resource& add_resource(const Request& r, ResourceKind kind, uint32_t packets);
     [[nodiscard]] Blame blame_for(const Request& r, WcStatus status, AsyncEvent event) const;
 
     // Refuses for good: NAK at `psn`, then ERR. `mark`: what must be placed before the NAK leaves. Returns false.

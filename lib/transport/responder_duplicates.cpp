@@ -19,7 +19,9 @@ void Responder::duplicate(const Request& r) {
             return duplicate_read(r);
         case Operation::CompareSwap:
         case Operation::FetchAdd:
-            return duplicate_atomic(r);
+            return duplicate_atomic(r, ResourceKind::Atomic);
+        case Operation::AtomicWrite:
+            return duplicate_atomic(r, ResourceKind::AtomicWrite);
         default:
             return;
     }
@@ -39,17 +41,17 @@ void Responder::duplicate_message(uint64_t psn) {
 // Read again, from memory as it is now, if it asks for a READ we remember or for the rest of one.
 void Responder::duplicate_read(const Request& r) {
     Resource* res = resources_.find(r.psn);
-    if (res == nullptr || res->atomic) return;
+    if (res == nullptr || res->kind != ResourceKind::Read) return;
     const wire::Reth reth = r.packet.reth();
     const uint64_t offset = (r.psn - res->first) * ctx_.mtu;
     if (reth.rkey != res->rkey || reth.va != res->addr + offset || reth.length != res->length - offset) return;
     resources_.replay(*res, r.psn);
 }
 
-// IBTA 9.7.5.1.5: answered from the saved result. One that is still being executed will be answered anyway.
-void Responder::duplicate_atomic(const Request& r) {
+// IBTA 9.7.5.1.5 and A19: answered from the saved result. One that is still being executed will be answered anyway.
+void Responder::duplicate_atomic(const Request& r, ResourceKind kind) {
     Resource* res = resources_.find(r.psn);
-    if (res == nullptr || !res->atomic || res->pending()) return;
+    if (res == nullptr || res->kind != kind || res->pending()) return;
     resources_.replay(*res, res->first);
 }
 

@@ -21,6 +21,9 @@ void Responder::execute(const Request& r) {
         case Operation::ReadRequest:
             execute_read(r);
             break;
+        case Operation::AtomicWrite:
+            execute_atomic_write(r);
+            break;
         default:
             execute_atomic(r);
             break;
@@ -32,12 +35,18 @@ void Responder::execute_place(const Request& r, bool takes_receive) {
                    takes_receive ? &rq_.ring.at(r.receive) : nullptr, message_.received);
 }
 
+Resource& Responder::add_resource(const Request& r, ResourceKind kind, uint32_t packets) {
+    Resource& res = resources_.add(ctx_.attr.max_dest_rd_atomic);
+    res.kind = kind;
+    res.first = res.start = res.next = r.psn;
+    res.end = r.psn + packets;
+    return res;
+}
+
 // The data is read when the response is built: here the request is only noted.
 void Responder::execute_read(const Request& r) {
     const wire::Reth reth = r.packet.reth();
-    Resource& res = resources_.add(ctx_.attr.max_dest_rd_atomic);
-    res.first = res.start = res.next = r.psn;
-    res.end = r.psn + packets_of(reth.length, ctx_.mtu);
+    Resource& res = add_resource(r, ResourceKind::Read, packets_of(reth.length, ctx_.mtu));
     res.addr = reth.va;
     res.rkey = reth.rkey;
     res.pd = ctx_.remote_pd;
@@ -49,10 +58,7 @@ void Responder::execute_read(const Request& r) {
 void Responder::execute_atomic(const Request& r) {
     const wire::AtomicEth eth = r.packet.atomic_eth();
     const bool swaps = r.op.operation == Operation::CompareSwap;
-    Resource& res = resources_.add(ctx_.attr.max_dest_rd_atomic);
-    res.first = res.start = res.next = r.psn;
-    res.end = r.psn + 1;
-    res.atomic = true;
+    Resource& res = add_resource(r, ResourceKind::Atomic, 1);
     res.operands = swaps ? AtomicOperands{eth.compare, eth.swap_or_add} : AtomicOperands{eth.swap_or_add, 0};
     const DmaOp op{&res.operands,
                    r.psn,
@@ -68,13 +74,28 @@ void Responder::execute_atomic(const Request& r) {
     ctx_.count(Counter::rx_atomic_requests);
 }
 
+// A19: one store; the answer, a READ response of no bytes, says that it has been done.
+void Responder::execute_atomic_write(const Request& r) {
+    Resource& res = add_resource(r, ResourceKind::AtomicWrite, 1);
+    DmaOp op{};
+    op.source = r.packet.payload.data();
+    op.packet = r.psn;
+    op.ref = resources_.newest_number();
+    op.length = sizeof(uint64_t);
+    op.segments = 1;
+    op.kind = DmaKind::Store;
+    op.owner = DmaOwner::Responder;
+    res.mark = ctx_.dma.push(op, {r.segments.data(), 1});
+    ctx_.count(Counter::rx_write_requests);
+}
+
 // PSN and MSN move on. IBTA 9.7.7.1: the MSN counts a SEND or WRITE with its last packet, a READ or atomic when it is
 // accepted, a repeated request never.
 void Responder::reply(const Request& r) {
     expected_ = r.psn + 1;
     message_.advance(r.packet);
     if (r.op.ends_message()) msn_ = (msn_ + 1) & Psn::kMask;
-    if (r.op.operation == Operation::ReadRequest || r.op.is_atomic()) {
+    if (r.op.takes_resource()) {
         Resource& res = *resources_.at(resources_.newest_number());
         res.msn = msn_;
         expected_ = res.end;
@@ -105,7 +126,7 @@ void Responder::complete(const Request& r) {
 
 void Responder::executed(const DmaOp& op, DmaStatus status, uint64_t original) {
     if (status == DmaStatus::Ok) {
-        if (op.kind == DmaKind::Place) return;
+        if (!is_atomic(op.kind)) return;
         if (Resource* res = resources_.at(op.ref)) res->original = original;
         return;
     }

@@ -11,6 +11,8 @@
 
 namespace rocemu::transport {
 
+enum class ResourceKind : uint8_t { Read, Atomic, AtomicWrite };
+
 struct Resource {
     uint64_t first = 0;  // extended PSN of the request and of its first response packet
     uint64_t end = 0;    // one past the last response packet
@@ -24,7 +26,7 @@ struct Resource {
     memory::PdId pd = 0;  // READ: of the rkey
     uint32_t length = 0;  // bytes
     uint32_t msn = 0;
-    bool atomic = false;
+    ResourceKind kind = ResourceKind::Read;
     bool answered = false;  // completely, at least once
     bool replayed = false;  // the running answer repeats a complete one
 

@@ -46,9 +46,10 @@ uint8_t Responder::ack_syndrome(uint32_t msn) const {
 // False: no room now. A READ is answered in as many turns as it takes.
 bool Responder::send_answer(Resource& r, TxBudget& budget, TxBatch& batch) {
     while (r.pending()) {
-        const uint32_t payload = r.atomic ? 0 : payload_at(r.length, ctx_.mtu, r.next - r.first);
+        const bool atomic = r.kind == ResourceKind::Atomic;
+        const uint32_t payload = atomic ? 0 : payload_at(r.length, ctx_.mtu, r.next - r.first);
         if (batch.full() || batch.segments.room() == 0 || budget.exhausted(payload)) return false;
-        if (r.atomic) {
+        if (atomic) {
             TxPacket& p = add_response(batch, wire::Opcode::RcAtomicAcknowledge, r.next);
             p.syndrome = ack_syndrome(r.msn);
             p.msn = r.msn;

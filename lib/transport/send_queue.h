@@ -31,12 +31,15 @@ struct SendEntry {
     uint64_t atomic_result = 0;                // the source of its placement
     WcStatus local_error = WcStatus::Success;  // stops the requester here; becomes the completion when its turn comes
 
-    // Answered by data: a plain ACK does not complete it.
+    // Answered by a response of its own: a plain ACK does not complete it.
     [[nodiscard]] bool is_read() const { return wqe.opcode == WrOpcode::RdmaRead; }
     [[nodiscard]] bool is_atomic() const {
         return wqe.opcode == WrOpcode::AtomicCmpAndSwp || wqe.opcode == WrOpcode::AtomicFetchAndAdd;
     }
-    [[nodiscard]] bool wants_data() const { return is_read() || is_atomic(); }
+    [[nodiscard]] bool wants_data() const { return is_read() || is_atomic() || is_atomic_write(); }
+    [[nodiscard]] bool sends_payload() const { return !is_read() && !is_atomic(); }
+    // A19: answered as a READ of no bytes.
+    [[nodiscard]] bool is_atomic_write() const { return wqe.opcode == WrOpcode::AtomicWrite; }
     // Done where it stands in the queue, nothing is sent: it takes no PSN.
     [[nodiscard]] bool is_local() const { return wqe.opcode == WrOpcode::LocalInv || wqe.opcode == WrOpcode::BindMw; }
 };

@@ -103,6 +103,10 @@ struct OpcodeInfo {
     [[nodiscard]] constexpr bool is_atomic() const {
         return operation == Operation::CompareSwap || operation == Operation::FetchAdd;
     }
+    // Answered by a response of its own: it takes one of the responder's resources (A19: an ATOMIC WRITE too).
+    [[nodiscard]] constexpr bool takes_resource() const {
+        return operation == Operation::ReadRequest || is_atomic() || operation == Operation::AtomicWrite;
+    }
     // IBTA 9.4.1, 9.4.3: SENDs and WRITEs with immediate take a receive WQE from the queue.
     [[nodiscard]] constexpr bool consumes_receive() const {
         return operation == Operation::Send || (operation == Operation::Write && has_immediate());

@@ -68,7 +68,7 @@ class Memory {
     bool run(const Job& job, uint64_t& original) {
         for (const auto& s : job.segments)
             if (faults(s)) return false;
-        if (job.request.kind != transport::DmaKind::Place) {
+        if (transport::is_atomic(job.request.kind)) {
             std::byte* p = at(job.segments.at(0).va);
             std::memcpy(&original, p, sizeof original);
             uint64_t v = original;

@@ -160,23 +160,47 @@ TEST_CASE("keys, rights and bounds", "[sim][responder][case8][9.7.4.1.5][10.6.3]
 TEST_CASE("rights of the QP", "[sim][responder][9.7.4.1.3]") {
     PairOptions o;
     o.attr.access_flags = 0;
-    for (int op = 0; op < 3; ++op) {
+    for (int op = 0; op < 4; ++op) {
         Probe p(o);
         const Packets out = op == 0   ? p.write(RcWriteOnly, kPsn, 4, 4)
                             : op == 1 ? p.read(kPsn, 0, 4)
+                            : op == 2 ? p.write(RcAtomicWrite, kPsn, 8, 8)
                                       : p.fetch_add(kPsn, 0, 1);
         check_refused(p, out, kPsn, kNakInvalid, AsyncEvent::QpReqErr);
     }
 }
 
 TEST_CASE("unsupported operations are invalid requests", "[sim][responder][9.7.4.1.3][9.4.1.1.3]") {
-    for (const auto op : {RcFlush, RcAtomicWrite}) {
-        Probe p;
-        check_refused(p, p.inject(op, kPsn, {}, op == RcAtomicWrite ? 8 : 0), kPsn, kNakInvalid, AsyncEvent::QpReqErr);
-    }
+    Probe flushed;
+    check_refused(flushed, flushed.inject(RcFlush, kPsn), kPsn, kNakInvalid, AsyncEvent::QpReqErr);
     Probe p;
     CHECK(p.inject(UcWriteOnly, kPsn, {}, 0).empty());
     CHECK(p.e.qp.state() == QpState::Rts);
+}
+
+TEST_CASE("what an ATOMIC WRITE must be", "[sim][responder][A19]") {
+    const auto refused = [](Probe& p, uint32_t payload, uint32_t total, uint64_t offset, uint8_t nak, AsyncEvent event, uint32_t rkey = kKey) {
+        check_refused(p, p.write(RcAtomicWrite, kPsn, payload, total, offset, rkey), kPsn, nak, event);
+    };
+    for (const uint32_t bytes : {0u, 4u, 7u, 9u, 16u}) {
+        Probe p;
+        refused(p, bytes, bytes, 64, kNakInvalid, AsyncEvent::QpReqErr);
+    }
+    Probe longer;
+    refused(longer, 8, 16, 64, kNakInvalid, AsyncEvent::QpReqErr);
+    Probe unaligned;
+    refused(unaligned, 8, 8, 68, kNakInvalid, AsyncEvent::QpReqErr);
+    Probe stranger;
+    refused(stranger, 8, 8, 64, kNakAccess, AsyncEvent::QpAccessErr, 0x999);
+    Probe readonly;
+    memory::Region r = *readonly.e.keys.find(kKey);
+    r.access = access_flags::kLocalWrite | access_flags::kRemoteRead | access_flags::kRemoteAtomic;
+    readonly.e.keys.insert(r);
+    refused(readonly, 8, 8, 64, kNakAccess, AsyncEvent::QpAccessErr);
+    PairOptions o;
+    o.attr.max_dest_rd_atomic = 0;
+    Probe none(o);
+    refused(none, 8, 8, 64, kNakInvalid, AsyncEvent::QpReqErr);
 }
 
 TEST_CASE("a READ at depth 0 is an invalid request", "[sim][responder][case27][9.7.4.1.3]") {

@@ -137,6 +137,32 @@ TEST_CASE("FETCH_ADD with its answer lost adds once", "[sim][responder][case10][
     }
 }
 
+TEST_CASE("ATOMIC WRITE: stored once, answered by a READ response of no bytes, once more when asked again", "[sim][responder][A19]") {
+    Probe p;
+    const auto& v = *reinterpret_cast<const uint64_t*>(p.e.memory.at(kMemoryBase + 64));
+    uint64_t first = 0;
+    for (int i = 0; i < 3; ++i) {
+        const Packets r = p.write(RcAtomicWrite, kPsn, 8, 8, 64);
+        REQUIRE(r.size() == 1);
+        CHECK(r[0].opcode() == RcReadResponseOnly);
+        CHECK(r[0].view.payload.empty());
+        CHECK(r[0].psn() == kPsn);
+        CHECK(r[0].msn() == 1);
+        if (i == 0) {
+            first = v;
+            CHECK(first != 0);
+        } else {
+            CHECK(v == 5);  // not executed again
+        }
+        std::memset(p.e.memory.at(kMemoryBase + 64), 0, 8);
+        *p.e.memory.at(kMemoryBase + 64) = std::byte{5};
+    }
+    // Another request under its number is no repetition of it.
+    CHECK(p.read(kPsn, 64, 0).empty());
+    CHECK(p.fetch_add(kPsn, 64, 1).empty());
+    check_answer(p.write(RcWriteOnly, kPsn + 1, 8, 8), kPsn + 1, kAck);
+}
+
 TEST_CASE("a READ is executed again from its RETH, the rest of one too", "[sim][responder][case10][9.7.5.1.4][9.7.3]") {
     Probe p;
     CHECK(p.read(kPsn, 0x1000, 4000).size() == 4);

@@ -84,7 +84,7 @@ bool Workload::post() {
 }
 
 bool Workload::post(WrOpcode op, uint32_t bytes) {
-    if (is_atomic(op)) bytes = 8;
+    if (is_atomic(op) || op == WrOpcode::AtomicWrite) bytes = 8;
     if (from_next_ + bytes + 1024 > from_end_ || to_next_ + bytes + 1024 > to_end_) return false;
     Message m;
     m.op = op;
@@ -117,6 +117,7 @@ bool Workload::post(WrOpcode op, uint32_t bytes) {
     } else {
         fill(from_, m.local, m.pattern);
         if (!is_send(op)) {
+            if (op == WrOpcode::AtomicWrite) to_next_ = (to_next_ + 7) & ~uint64_t{7};
             m.remote = to_next_;
             to_next_ += bytes + random_.below(5);
         }

@@ -14,7 +14,7 @@ struct WorkloadOptions {
     uint64_t seed = 1;
     std::vector<WrOpcode> operations{
         WrOpcode::Send,     WrOpcode::SendWithImm,       WrOpcode::RdmaWrite,      WrOpcode::RdmaWriteWithImm,
-        WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd, WrOpcode::AtomicCmpAndSwp};
+        WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd, WrOpcode::AtomicCmpAndSwp,   WrOpcode::AtomicWrite};
     uint32_t max_bytes = 20'000;
     uint32_t max_sges = 4;
     double unsignaled = 0.3;

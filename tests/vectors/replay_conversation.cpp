@@ -80,10 +80,6 @@ void find_messages(Conversation& c, uint32_t host) {
 
 }  // namespace
 
-bool Conversation::has_opcode(wire::Operation op) const {
-    return std::any_of(frames.begin(), frames.end(), [&](const Recorded& r) { return r.view.op->operation == op; });
-}
-
 std::vector<Conversation> read_conversations(const std::string& path, const std::string& name) {
     const std::vector<Recorded> frames = read_frames(path + "/" + name, wire::Transport::Rc);
     // Streams of requests, by sender and QPN they go to.

@@ -47,7 +47,6 @@ struct Conversation {
 
     [[nodiscard]] uint32_t mtu() const { return 128u << path_mtu; }
     [[nodiscard]] uint64_t offset(uint32_t host, uint32_t psn) const { return (psn - start[host]) & Psn::kMask; }
-    [[nodiscard]] bool has_opcode(wire::Operation op) const;
 };
 
 // All RC connections of a recording that have requests.

@@ -35,8 +35,6 @@ TEST_CASE("each recorded RC connection, with us in the place of either host",
     for (const auto& path : test::pcap_files(VECTORS_DIR)) {
         const std::string name = std::filesystem::relative(path, VECTORS_DIR).string();
         for (const Conversation& c : read_conversations(VECTORS_DIR, name)) {
-            // ATOMIC WRITE (annex A19) is not supported by this device.
-            if (c.has_opcode(wire::Operation::AtomicWrite)) continue;
             ++conversations;
             for (uint32_t host = 0; host < 2; ++host) {
                 Side side(c, host, options_of(name, host));

@@ -206,6 +206,9 @@ void Side::post(const PostedMessage& m) {
         case Operation::ReadRequest:
             w.opcode = WrOpcode::RdmaRead;
             break;
+        case Operation::AtomicWrite:
+            w.opcode = WrOpcode::AtomicWrite;
+            break;
         default: {
             const wire::AtomicEth eth = head.atomic_eth();
             const bool swap = head.op->operation == Operation::CompareSwap;

@@ -55,7 +55,6 @@ TEST_CASE("each recorded UC and datagram stream, with us as its sender and as it
 }
 
 TEST_CASE("no recorded frame is left out of the replays", "[vectors]") {
-    uint64_t left_out = 0;
     for (const std::string& name : recordings()) {
         INFO(name);
         std::map<wire::Transport, uint64_t> there, replayed;
@@ -65,7 +64,6 @@ TEST_CASE("no recorded frame is left out of the replays", "[vectors]") {
             if (v.bth.dest_qp != 1) ++there[v.op->transport];  // MADs: vectors/cm_replay.cpp
         }
         for (const Conversation& c : read_conversations(VECTORS_DIR, name)) {
-            if (c.has_opcode(wire::Operation::AtomicWrite)) left_out += c.frames.size();
             replayed[wire::Transport::Rc] += c.frames.size();
         }
         for (const auto transport : {wire::Transport::Uc, wire::Transport::Ud})
@@ -74,5 +72,4 @@ TEST_CASE("no recorded frame is left out of the replays", "[vectors]") {
         std::erase_if(replayed, [](const auto& item) { return item.second == 0; });
         CHECK(there == replayed);
     }
-    CHECK(left_out < 20);  // the ATOMIC WRITE recordings
 }
