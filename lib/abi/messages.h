@@ -316,6 +316,8 @@ struct CreateRssQpReply { uint32_t qpn = 0; };
 struct DestroyRssQpRequest { uint32_t qpn = 0; };
 struct DestroyRssQpReply {};
 
+inline constexpr uint32_t kMaxRateLimit = 400'000'000;
+
 struct QpAttrRecord {
     uint32_t state = 0, cur_state = 0, path_mtu = 0, path_mig_state = 0;
     uint32_t qkey = 0, rq_psn = 0, sq_psn = 0, dest_qpn = 0, access_flags = 0;
@@ -325,7 +327,8 @@ struct QpAttrRecord {
     uint8_t en_sqd_async_notify = 0, sq_draining = 0, max_rd_atomic = 0, max_dest_rd_atomic = 0;
     uint8_t min_rnr_timer = 0, port_num = 0, timeout = 0, retry_cnt = 0, rnr_retry = 0, reserved0 = 0;
     uint16_t pkey_index = 0, reserved1 = 0;
-    uint32_t rate_limit = 0;
+    uint32_t rate_limit = 0;  // kbit/s, up to kMaxRateLimit; 0: none
+    uint32_t max_burst = 0;   // bytes, goes with it; 0: the daemon's choice
 };
 struct ModifyQpRequest { uint32_t qpn = 0; uint32_t mask = 0; QpAttrRecord attr; };
 struct ModifyQpReply { QpAttrRecord attr; };  // state after the call

@@ -32,6 +32,10 @@ struct QueueHeader {
     // SQ only. Written by the daemon with release: WQEs below this index have completed, signaled or not, and nothing
     // they staged is read any more. Slots are still freed by CQEs alone.
     std::atomic<uint32_t> retired;
+    // CQ only. Written by the application: an event when so many completions have come since the CQ was armed (low 16
+    // bits; 0 and 1: at once), or so many microseconds after the first of them (high 16 bits; 0: no limit). Each ring
+    // counts for itself.
+    std::atomic<uint32_t> moderation;
 };
 static_assert(sizeof(QueueHeader) == 192);
 

@@ -8,7 +8,7 @@
 namespace rocemu::abi {
 
 inline constexpr uint32_t kMagic = 0x524F4345;  // "ROCE"
-inline constexpr uint16_t kVersionMajor = 1;
+inline constexpr uint16_t kVersionMajor = 2;
 inline constexpr uint16_t kVersionMinor = 0;
 
 // Feature bits, exchanged at hello; both sides use the intersection.

@@ -32,6 +32,7 @@ transport::QpAttr attr_of(const abi::QpAttrRecord& r) {
 #define ADDRESS_FIELD(record, core, verbs) take(a.ah.core, r.record);
 #include "abi/qp_attr_fields.def"
     a.sq_draining = r.sq_draining;
+    a.max_burst = r.max_burst;
     return a;
 }
 
@@ -42,6 +43,7 @@ abi::QpAttrRecord record_of(const transport::QpAttr& a) {
 #define ADDRESS_FIELD(record, core, verbs) give(r.record, a.ah.core);
 #include "abi/qp_attr_fields.def"
     r.sq_draining = a.sq_draining;
+    r.max_burst = a.max_burst;
     return r;
 }
 

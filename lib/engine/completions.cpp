@@ -103,8 +103,35 @@ bool Completions::settle(CqRing& ring) {
     return notifier_.post(event);
 }
 
-bool Completions::flush() {
-    if (dirty_ == nullptr && !owes()) return false;
+// The program's completion channel, if this is the moment.
+void Completions::tell(CqRing& ring, Instant now) {
+    const CqRing::Arm arm = ring.flush(now);
+    if (ring.setup().channel == abi::kNoChannel) return;
+    if (arm == CqRing::Arm::Held) {
+        next_held_ = std::min(next_held_, ring.event_due());
+        if (!ring.event_held) held_.push_back(&ring);
+        ring.event_held = true;
+        return;
+    }
+    if (arm == CqRing::Arm::Event && !ring.event_owed && !settle(ring)) {
+        ring.event_owed = true;
+        owed_.push_back(&ring);
+    }
+}
+
+void Completions::release_held(Instant now) {
+    next_held_ = kNever;
+    std::vector<CqRing*> rings;
+    rings.swap(held_);
+    for (CqRing* ring : rings) {
+        ring->event_held = false;
+        tell(*ring, now);  // holds it again, tells, or finds that it was told
+    }
+}
+
+bool Completions::flush(Instant now) {
+    now_ = now;
+    if (dirty_ == nullptr && !owes() && now < next_held_) return false;
     if (!async_backlog_.empty()) {
         const auto rest = std::find_if_not(async_backlog_.begin(), async_backlog_.end(),
                                            [&](const ShardEvent& e) { return notifier_.post(e); });
@@ -116,11 +143,7 @@ bool Completions::flush() {
     }
     for (CqRing* ring = dirty_; ring != nullptr; ring = ring->next_dirty) {
         ring->dirty = false;
-        const bool event = ring->flush() == CqRing::Arm::Event && ring->setup().channel != abi::kNoChannel;
-        if (event && !ring->event_owed && !settle(*ring)) {
-            ring->event_owed = true;
-            owed_.push_back(ring);
-        }
+        tell(*ring, now);
         Session& session = ring->session();
         if (!session.wake_owed) {
             session.wake_owed = true;
@@ -128,6 +151,7 @@ bool Completions::flush() {
         }
     }
     dirty_ = nullptr;
+    if (now >= next_held_) release_held(now);
     // CqRing::flush has fenced: either the sleeper sees the CQE or we see the sleeper.
     for (Session* session : to_wake_) {
         session->wake_owed = false;
@@ -141,8 +165,9 @@ bool Completions::flush() {
 }
 
 void Completions::forget(CqRing& ring) {
-    if (ring.dirty) flush();
+    if (ring.dirty) flush(now_);
     std::erase(owed_, &ring);
+    std::erase(held_, &ring);
 }
 
 }  // namespace rocemu::engine

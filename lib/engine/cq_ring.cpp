@@ -43,6 +43,7 @@ bool CqRing::write(const transport::Completion& c, uint32_t qpn, uint32_t qp_slo
     const uint32_t pass = producer_ / setup_.entries;  // entries is a power of two: wraps together with the index
     e.phase.store(static_cast<uint8_t>((pass + 1) & 1), std::memory_order_release);
     ++producer_;
+    ++fresh_;
     // IBTA 11.4.2.2: errors count as solicited.
     solicited_ |= c.solicited || c.status != WcStatus::Success;
     return true;
@@ -61,6 +62,7 @@ void CqRing::move_to(abi::QueueHeader* header, uint32_t entries) {
     if (from != producer_) overflowed_ = true;
     header->overflow.store(overflowed_ ? 1 : 0, std::memory_order_relaxed);
     header->armed.store(setup_.header->armed.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    header->moderation.store(setup_.header->moderation.load(std::memory_order_relaxed), std::memory_order_relaxed);
     header->producer.store(count, std::memory_order_release);
     setup_.header = header;
     setup_.entries = entries;
@@ -69,13 +71,29 @@ void CqRing::move_to(abi::QueueHeader* header, uint32_t entries) {
     consumer_seen_ = 0;
 }
 
-CqRing::Arm CqRing::flush() {
+// May the event wait? `limits`: QueueHeader::moderation.
+bool CqRing::moderated(uint32_t limits, Instant now) {
+    held_ += fresh_;
+    if (held_ < (limits & 0xffff)) {
+        const Duration period = (limits >> 16) * kMicrosecond;
+        if (event_due_ == kNever && period != 0) event_due_ = now + period;
+        if (now < event_due_) return true;
+    }
+    held_ = 0;
+    event_due_ = kNever;
+    return false;
+}
+
+CqRing::Arm CqRing::flush(Instant now) {
     setup_.header->producer.store(producer_, std::memory_order_release);
     // The application arms, fences, and looks for CQEs; we write CQEs, fence, and look at the arm word: one of the two
     // sees the other.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const uint32_t armed = setup_.header->armed.load(std::memory_order_relaxed);
     const bool fulfilled = armed == abi::kArmedAny || (armed == abi::kArmedSolicited && solicited_);
+    const bool held = fulfilled && moderated(setup_.header->moderation.load(std::memory_order_relaxed), now);
+    fresh_ = 0;
+    if (held) return Arm::Held;
     solicited_ = false;
     if (!fulfilled) return Arm::Nothing;
     return setup_.header->armed.exchange(abi::kDisarmed) == abi::kDisarmed ? Arm::Nothing : Arm::Event;

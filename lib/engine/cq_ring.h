@@ -21,9 +21,11 @@ class CqRing {
     // Writes one CQE, visible at once. False: it is lost, the ring is full (then broken for good).
     bool write(const transport::Completion& c, uint32_t qpn, uint32_t qp_slot, Instant now);
 
-    enum class Arm { Nothing, Event };
-    // After a turn's CQEs: publishes the producer index and takes the arm word if this turn's CQEs fulfil it.
-    Arm flush();
+    enum class Arm { Nothing, Event, Held };
+    // After a turn's CQEs: publishes the producer index and takes the arm word if this turn's CQEs fulfil it. Held: they
+    // do, but the event waits for more of them, or for event_due() (ibv_modify_cq(3)).
+    Arm flush(Instant now);
+    [[nodiscard]] Instant event_due() const { return event_due_; }
 
     // A ring of another size: what the application has not consumed moves to it, from index 0 on, and the arm word too.
     // More than it holds is an overflow.
@@ -43,6 +45,7 @@ class CqRing {
     bool dirty = false;
     bool event_owed = false;
     bool overflow_owed = false;
+    bool event_held = false;  // in the flusher's list of those
 
   private:
     CqSetup setup_;
@@ -50,7 +53,12 @@ class CqRing {
     abi::Cqe* slots_;
     uint32_t producer_ = 0;
     uint32_t consumer_seen_ = 0;
-    bool solicited_ = false;  // among the CQEs since the last flush
+    bool moderated(uint32_t limits, Instant now);
+
+    bool solicited_ = false;  // among the CQEs since the last flush, or since an event is held
+    uint32_t fresh_ = 0;      // CQEs since the last flush
+    uint32_t held_ = 0;       // CQEs that an event is held for ...
+    Instant event_due_ = kNever;  // ... until then
     bool overflowed_ = false;
     bool overflow_told_ = false;
 };

@@ -9,6 +9,7 @@
 #include "engine/cq_ring.h"
 #include "engine/device.h"
 #include "engine/held_frames.h"
+#include "engine/pace.h"
 #include "engine/queue_reader.h"
 #include "engine/session.h"
 #include "engine/setup.h"
@@ -49,6 +50,7 @@ struct QpRecord {
     CqRing* recv_cq;  // ... or received; an XRC target's receives complete where their SRQ says
     QueueReader sq, rq;
     CaptureWait capture;
+    Pace pace;
     uint32_t retired = 0;  // send WQEs that have completed, as told to the application
     SrqRecord* srq = nullptr;  // receives come from it; rq is empty then
 

@@ -156,6 +156,7 @@ bool Scheduler::serve(QpRecord& record, Instant now) {
 
 void Scheduler::arm(QpRecord& record, Instant now) {
     Instant when = std::min({record.qp.next_deadline(), record.capture.due, Parking::deadline(record, now)});
+    if (!record.gathering) when = std::min(when, record.pace.due);
     if (record.qp.state() == QpState::Err && !record.broken) when = std::min(when, now + kErrorLook);
     if (when == kNever) return wheel_.cancel(record.timer);
     if (when <= now) {

@@ -62,7 +62,7 @@ bool Shard::Impl::turn(Shard& shard, Instant t) {
     any |= scheduler.run(now);
     while (QpRecord* resumed = transmitter.send_stalled(now)) scheduler.activate(*resumed);
     any |= flush_ports();
-    any |= completions.flush();
+    any |= completions.flush(now);
     load.loops.store(load.loops.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (any) load.busy_loops.store(load.busy_loops.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return any;
@@ -73,7 +73,7 @@ bool Shard::turn(Instant now) {
 }
 
 Instant Shard::Impl::next_deadline() const {
-    Instant when = scheduler.next_deadline();
+    Instant when = std::min(scheduler.next_deadline(), completions.next_deadline());
     for (const auto& d : devices) {
         when = std::min(when, d->setup.port->next_deadline());
         if (d->setup.port->wake_fd() < 0) when = std::min(when, now + kBlindSleep);

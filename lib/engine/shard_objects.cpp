@@ -198,6 +198,7 @@ int Shard::modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask,
         record->sq.restart();
         record->rq.restart();
         record->capture = {};
+        record->pace = {};
         record->retired = 0;
     }
     if ((mask & qp_attr_mask::kAv) && route != nullptr) {
@@ -207,6 +208,7 @@ int Shard::modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask,
         record->headers = wire::HeaderTemplate(record->route);
         record->has_route = true;
     }
+    if (mask & qp_attr_mask::kRateLimit) record->pace.set(attr.rate_limit, attr.max_burst, impl_->now);
     impl_->scheduler.activate(*record);
     return 0;
 }

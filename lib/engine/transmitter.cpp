@@ -157,7 +157,10 @@ void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
 Transmitter::Outcome Transmitter::run(QpRecord& record, uint32_t budget_bytes, Instant now) {
     Outcome outcome;
     batch_->clear();
-    outcome.more = record.qp.poll_transmit(now, budget_bytes, *batch_);
+    // A rate limit is for requests: what the peer waits for is not held back.
+    const bool held = record.pace.holds(now);
+    outcome.more = record.qp.poll_transmit(now, record.pace.budget(now, budget_bytes), *batch_, !held);
+    record.pace.due = held ? record.pace.ready() : kNever;
     outcome.packets = batch_->count;
     if (batch_->count == 0) return outcome;
     TxJob& job = *free_;
@@ -167,10 +170,23 @@ Transmitter::Outcome Transmitter::run(QpRecord& record, uint32_t budget_bytes, I
     job.device = record.device;
     job.builds_used = job.pieces_used = job.run_first = job.run_end = 0;
     for (uint32_t i = 0; i < batch_->count; ++i) build(job, batch_->packets[i]);
+    if (record.pace.limited()) pace(job, now, outcome);
     record.gathering = true;
     ++record.session->gathers;
     advance(job, now);
     return outcome;
+}
+
+void Transmitter::pace(const TxJob& job, Instant now, Outcome& outcome) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < batch_->count; ++i)
+        if (wire::opcode_info(batch_->packets[i].opcode).is_request())
+            bytes += job.builds[i].header + job.builds[i].payload + wire::kIcrcSize;
+    Pace& pace = job.record->pace;
+    pace.spend(bytes, now);
+    if (!outcome.more || !pace.holds(now)) return;
+    pace.due = pace.ready();
+    outcome.more = false;  // not before that
 }
 
 bool Transmitter::start_run(TxJob& job, Instant now, payload::Result& result) {

@@ -38,6 +38,8 @@ void fill_context_ops(Context& context) {
     v.query_device_ex = query_device_ex;
     v.query_rt_values = query_rt_values;
     v.create_cq_ex = create_cq_ex;
+    v.modify_cq = modify_cq;
+    v.modify_qp_rate_limit = modify_qp_rate_limit;
     v.create_qp_ex = create_qp_ex;
     v.create_srq_ex = create_srq_ex;
     v.alloc_td = alloc_td;

@@ -88,6 +88,17 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
     return 0;
 }
 
+// ibv_modify_cq(3): a wish of the application about its own events; the shards look at it when they have one to send.
+int modify_cq(ibv_cq* base, ibv_modify_cq_attr* attr) {
+    if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) return EINVAL;
+    Cq& cq = *Cq::of(base);
+    if (cq.session->state() == SessionState::Forgotten) return EIO;
+    Guard guard(cq.lock);  // the rings may be about to move
+    const uint32_t limits = attr->moderate.cq_count | uint32_t{attr->moderate.cq_period} << 16;
+    for (uint32_t i = 0; i < cq.ring_count; ++i) cq.rings[i].header->moderation.store(limits, std::memory_order_relaxed);
+    return 0;
+}
+
 }  // namespace rocemu::provider
 
 using namespace rocemu;

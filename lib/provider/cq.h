@@ -69,6 +69,7 @@ Cq* make_cq(Context& context, uint32_t cqe, void* cq_context, ibv_comp_channel* 
 // Table entries (cq_poll.cpp, cq.cpp, cq_ex.cpp).
 int poll_cq(ibv_cq* cq, int capacity, ibv_wc* wc);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 // Two CQs of a QP, which may be the same or none, in an order that cannot deadlock.

@@ -65,6 +65,7 @@ inline void put_bind(abi::SqWqe& wqe, const ibv_mw& mw, uint32_t rkey, const ibv
 // nullptr with errno.
 Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags = 0);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
 // Fills what applications see of a new QP, and enters it into the session's tables.

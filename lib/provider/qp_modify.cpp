@@ -31,6 +31,21 @@ void start_again(Qp& qp) {
 }
 
 }  // namespace
+
+// The typical size of a packet is not needed: each is counted as long as it is.
+int modify_qp_rate_limit(ibv_qp* base, ibv_qp_rate_limit_attr* attr) {
+    Qp* qp = Qp::of(base);
+    if (qp->spread != nullptr) return EOPNOTSUPP;
+    if (attr->comp_mask != 0) return EINVAL;
+    abi::ModifyQpRequest request;
+    request.qpn = base->qp_num;
+    request.mask = IBV_QP_RATE_LIMIT;
+    request.attr.rate_limit = attr->rate_limit;
+    request.attr.max_burst = attr->max_burst_sz;
+    abi::ModifyQpReply reply;
+    return qp->session->call(request, reply);
+}
+
 }  // namespace rocemu::provider
 
 using namespace rocemu;

@@ -14,6 +14,9 @@
 namespace rocemu::provider {
 namespace {
 
+// IB_UVERBS_DEVICE_ATOMIC_WRITE: only in the kernel's header, and in newer ones than some programs are built with.
+constexpr uint64_t kCapAtomicWrite = uint64_t{1} << 40;
+
 void fill(const abi::QueryDeviceReply& r, ibv_device_attr& a) {
     std::memset(&a, 0, sizeof a);
     static_assert(sizeof a.fw_ver >= sizeof r.fw_ver);
@@ -86,10 +89,15 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     abi::QueryDeviceReply reply;
     if (const int rc = ask(*Context::of(context), reply); rc != 0) return rc;
     fill(reply, full.orig_attr);
+    full.device_cap_flags_ex = full.orig_attr.device_cap_flags | kCapAtomicWrite;
     full.completion_timestamp_mask = UINT64_MAX;  // CQEs carry CLOCK_MONOTONIC in nanoseconds
     full.hca_core_clock = 1'000'000;              // kHz
     full.phys_port_cnt_ex = 1;
     full.max_dm_size = kMaxDmBytes;
+    full.cq_mod_caps = {UINT16_MAX, UINT16_MAX};
+    full.packet_pacing_caps = {1, abi::kMaxRateLimit,
+                               1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD | 1u << IBV_QPT_XRC_SEND |
+                                   (reply.raw_packets != 0 ? 1u << IBV_QPT_RAW_PACKET : 0)};
     // Registration pins nothing, so memory may come and go under any region.
     full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
     full.odp_caps.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |

@@ -184,8 +184,8 @@ bool Qp::poll_dma(DmaBatch& batch) {
     return impl_->ctx.dma.poll(this, batch);
 }
 
-bool Qp::poll_transmit(Instant now, uint32_t budget_bytes, TxBatch& batch) {
-    TxBudget budget{budget_bytes};
+bool Qp::poll_transmit(Instant now, uint32_t budget_bytes, TxBatch& batch, bool requests) {
+    TxBudget budget{budget_bytes, requests};
     return impl_->visit([&](auto& m) { return m.poll_transmit(now, budget, batch); });
 }
 

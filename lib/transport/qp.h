@@ -109,8 +109,8 @@ class Qp {
     // --- outputs --------------------------------------------------------------------------------------------------
     // Each appends to the batch and returns true if more is ready than fitted (or than the budget allowed).
     bool poll_dma(DmaBatch& batch);
-    // At most `budget_bytes` of payload (at least one packet if any is ready).
-    bool poll_transmit(Instant now, uint32_t budget_bytes, TxBatch& batch);
+    // At most `budget_bytes` of payload (at least one packet if any is ready). Without `requests` responses alone.
+    bool poll_transmit(Instant now, uint32_t budget_bytes, TxBatch& batch, bool requests = true);
     bool poll_completions(CompletionBatch& batch);
     std::optional<AsyncEvent> poll_event();
     // The next kept packet whose turn has come, or that is not needed any more. A reset forgets all that are kept.

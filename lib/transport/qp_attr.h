@@ -50,7 +50,8 @@ struct QpAttr {
     uint8_t timeout = 0;    // 4.096 us * 2^n, 0 = never
     uint8_t retry_cnt = 0;  // 3 bits
     uint8_t rnr_retry = 0;  // 3 bits, 7 = for ever
-    uint32_t rate_limit = 0;
+    uint32_t rate_limit = 0;  // kbit/s, 0: none
+    uint32_t max_burst = 0;   // bytes; changes with rate_limit
 };
 
 }  // namespace rocemu::transport

@@ -104,6 +104,7 @@ struct QpContext {
 // What a poll_transmit turn may still send.
 struct TxBudget {
     uint32_t bytes;
+    bool requests = true;  // false: responses alone
     bool used = false;  // at least one packet went out: only then may `bytes` stop the turn
 
     [[nodiscard]] bool exhausted(uint32_t next) const { return used && next > bytes; }

@@ -21,7 +21,9 @@ constexpr uint32_t kInitUd = kPkeyIndex | kPort | kQkey;
 constexpr uint32_t kPath = kAv | kPathMtu | kDestQpn | kRqPsn;
 constexpr uint32_t kResponder = kMaxDestRdAtomic | kMinRnrTimer;
 constexpr uint32_t kRequester = kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic;
-constexpr uint32_t kLive = kCurState | kAltPath | kAccessFlags | kPathMigState;  // may change while data flows
+// May change while data flows. The manual page has the rate limit for raw packet QPs; here every send queue may have one.
+constexpr uint32_t kLive = kCurState | kAltPath | kAccessFlags | kPathMigState | kRateLimit;
+constexpr uint32_t kLiveTarget = kLive & ~kRateLimit;  // an XRC target sends no requests
 constexpr uint32_t kRtrOptional = kAltPath | kAccessFlags | kPkeyIndex;
 constexpr uint32_t kSqdUc = kAv | kAltPath | kAccessFlags | kPkeyIndex | kPathMigState;
 constexpr uint32_t kSqdRc = kSqdUc | kPort | kRequester | kResponder;
@@ -55,10 +57,10 @@ constexpr Transition kUd[]{
     {Reset, Init, kInitUd, 0},
     {Init, Init, 0, kInitUd},
     {Init, Rtr, 0, kPkeyIndex | kQkey},
-    {Rtr, Rts, kSqPsn, kCurState | kQkey},
-    {Rts, Rts, 0, kCurState | kQkey},
+    {Rtr, Rts, kSqPsn, kCurState | kQkey | kRateLimit},
+    {Rts, Rts, 0, kCurState | kQkey | kRateLimit},
     {Rts, Sqd, 0, kNotify},
-    {Sqd, Rts, 0, kCurState | kQkey},
+    {Sqd, Rts, 0, kCurState | kQkey | kRateLimit},
     {Sqd, Sqd, 0, kPkeyIndex | kQkey},
     {Sqe, Rts, 0, kCurState | kQkey},
 };
@@ -80,10 +82,10 @@ constexpr Transition kXrcRecv[]{
     {Reset, Init, kInitConnected, 0},
     {Init, Init, 0, kInitConnected},
     {Init, Rtr, kPath | kResponder, kRtrOptional},
-    {Rtr, Rts, kSqPsn | kTimeout, kLive | kMinRnrTimer | kRequester},
-    {Rts, Rts, 0, kLive | kMinRnrTimer},
+    {Rtr, Rts, kSqPsn | kTimeout, kLiveTarget | kMinRnrTimer | kRequester},
+    {Rts, Rts, 0, kLiveTarget | kMinRnrTimer},
     {Rts, Sqd, 0, kNotify},
-    {Sqd, Rts, 0, kLive | kMinRnrTimer},
+    {Sqd, Rts, 0, kLiveTarget | kMinRnrTimer},
     {Sqd, Sqd, 0, kSqdUc | kPort | kTimeout | kResponder},
 };
 constexpr Transition kRaw[]{
@@ -225,7 +227,10 @@ void apply_modify(QpAttr& to, const QpAttr& from, uint32_t mask) {
     if (mask & kMaxDestRdAtomic) to.max_dest_rd_atomic = from.max_dest_rd_atomic;
     if (mask & kPathMigState) to.path_mig_state = from.path_mig_state;
     if (mask & kDestQpn) to.dest_qpn = from.dest_qpn;
-    if (mask & kRateLimit) to.rate_limit = from.rate_limit;
+    if (mask & kRateLimit) {
+        to.rate_limit = from.rate_limit;
+        to.max_burst = from.max_burst;
+    }
 }
 
 }  // namespace rocemu::transport

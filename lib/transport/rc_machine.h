@@ -70,7 +70,8 @@ class RcMachine {
     }
     bool poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
         // Responses first: if a gather of ours fails, everything behind it is lost to the peer.
-        return responder_.poll_transmit(budget, batch) || requester_.poll_transmit(now, budget, batch);
+        return responder_.poll_transmit(budget, batch) ||
+               (budget.requests && requester_.poll_transmit(now, budget, batch));
     }
     [[nodiscard]] Instant next_deadline() const {
         return std::min({requester_.next_deadline(), completer_.next_deadline(), responder_.next_deadline()});

@@ -38,7 +38,9 @@ class UnackedMachine {
     void gather_failed(uint64_t tag) { requester_.gather_failed(psn_of_tag(tag)); }
     void transmitted() { requester_.transmitted(); }
     void handle_timeout(Instant) {}
-    bool poll_transmit(Instant, TxBudget& budget, TxBatch& batch) { return requester_.poll_transmit(budget, batch); }
+    bool poll_transmit(Instant, TxBudget& budget, TxBatch& batch) {
+        return budget.requests && requester_.poll_transmit(budget, batch);
+    }
     [[nodiscard]] Instant next_deadline() const { return kNever; }
 
   private:

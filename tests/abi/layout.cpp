@@ -47,6 +47,7 @@ void queues(Layout& l) {
     FIELD(QueueHeader, armed);
     FIELD(QueueHeader, overflow);
     FIELD(QueueHeader, retired);
+    FIELD(QueueHeader, moderation);
     SIZE(WqeSge);
     FIELD(WqeSge, addr);
     FIELD(WqeSge, length);

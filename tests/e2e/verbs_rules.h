@@ -68,6 +68,7 @@ void limits(Nic& a, Nic& b);
 void xrc(Nic& a, Nic& b);
 void mapped(Nic& a, Nic& b);
 void deferred(Nic& a, Nic& b);
+void pacing(Nic& a, Nic& b);
 void forks(const char* a, const char* b);
 void forks_with_receives(const char* a, const char* b);
 

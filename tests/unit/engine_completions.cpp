@@ -80,6 +80,48 @@ TEST_CASE("armed for solicited: only a solicited SEND or an error counts", "[eng
     CHECK(p.cq_b.header().armed.load() == abi::kDisarmed);
 }
 
+TEST_CASE("moderated: an event for so many CQEs, or so long after the first", "[engine]") {
+    Pair p;
+    constexpr uint32_t kCount = 4, kMicroseconds = 3000;
+    p.cq_b.header().moderation.store(kCount | kMicroseconds << 16);
+    const auto completions = [&] {
+        size_t n = 0;
+        for (const auto& e : p.events()) n += e.kind == engine::ShardEventKind::Completion;
+        return n;
+    };
+    const auto one = [&] {
+        p.send(send_flags::kSignaled);
+        REQUIRE(p.w.wait_cqe(p.cq_b, p.cqe));
+    };
+    // What came before the CQ was armed does not count.
+    for (uint32_t i = 0; i < 10; ++i) one();
+    p.cq_b.header().armed.store(abi::kArmedAny);
+    for (uint32_t i = 0; i < kCount; ++i) {
+        CHECK(completions() == 0);
+        CHECK(p.cq_b.header().armed.load() == abi::kArmedAny);
+        one();
+    }
+    p.w.turns(1);
+    CHECK(completions() == 1);
+    CHECK(p.cq_b.header().armed.load() == abi::kDisarmed);
+    p.cq_b.header().armed.store(abi::kArmedAny);
+    one();
+    const Instant first = p.w.now;
+    CHECK(p.w.run_until([&] { return p.cq_b.header().armed.load() == abi::kDisarmed; }));
+    CHECK(p.w.now - first > kMicroseconds * kMicrosecond - 20 * kMicrosecond);
+    CHECK(p.w.now - first < kMicroseconds * kMicrosecond + 20 * kMicrosecond);
+    CHECK(completions() == 1);
+    // A count alone has all the time.
+    p.cq_b.header().moderation.store(2);
+    p.cq_b.header().armed.store(abi::kArmedAny);
+    one();
+    p.w.turns(100, kSecond);
+    CHECK(completions() == 0);
+    one();
+    p.w.turns(1);
+    CHECK(completions() == 1);
+}
+
 TEST_CASE("unsignaled work makes no CQE", "[engine][10.7.3.1]") {
     Pair p;
     p.send(0);

@@ -42,6 +42,34 @@ WcStatus status(const abi::Cqe& e) {
 
 }  // namespace
 
+TEST_CASE("a rate limit: requests keep to it, answers do not wait for it", "[engine]") {
+    Pair p;
+    constexpr uint32_t kBytes = 64 << 10;
+    transport::QpAttr limit;
+    limit.rate_limit = 80'000;  // 10 bytes a microsecond
+    limit.max_burst = 4096;
+    REQUIRE(p.w.modify(p.a, limit, qp_attr_mask::kRateLimit) == 0);
+    const auto send = [&](AppQp& q, AppCq& cq, WrOpcode op, const void* from, uint32_t from_key, const void* to, uint32_t to_key) {
+        abi::SqWqe wqe = make_wqe(op);
+        wqe.remote_addr = reinterpret_cast<uint64_t>(to);
+        wqe.rkey = to_key;
+        const Instant start = p.w.now;
+        q.post_send(wqe, {sge(from, kBytes, from_key)});
+        REQUIRE(p.w.wait_cqe(cq, p.cqe));
+        REQUIRE(status(p.cqe) == WcStatus::Success);
+        return p.w.now - start;
+    };
+    const auto write = [&] { return send(p.a, p.cq_a, WrOpcode::RdmaWrite, p.src.data(), p.key_src, p.dst.data(), p.key_dst); };
+    const Duration limited = write();
+    CHECK(limited > (kBytes - 6000) / 10 * kMicrosecond);
+    CHECK(limited < (kBytes + 12000) / 10 * kMicrosecond);
+    // What the peer reads from here is no request of this QP.
+    CHECK(send(p.b, p.cq_b, WrOpcode::RdmaRead, p.dst.data(), p.key_dst, p.src.data(), p.key_src) < limited / 4);
+    limit.rate_limit = limit.max_burst = 0;
+    REQUIRE(p.w.modify(p.a, limit, qp_attr_mask::kRateLimit) == 0);
+    CHECK(write() < limited / 4);
+}
+
 TEST_CASE("SEND of many sizes arrives with its bytes", "[engine]") {
     const auto path = GENERATE(payload::Path::ProcessVm, payload::Path::Agent);
     for (uint8_t mtu : {1, 3, 5}) {

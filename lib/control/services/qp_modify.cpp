@@ -51,6 +51,7 @@ const char* fault_of(const Device& device, const Modification& m) {
     if ((m.mask & mask::kPkeyIndex) && a.pkey_index != 0) return "pkey_index must be 0";
     if ((m.mask & mask::kPathMtu) && (a.path_mtu < 1 || a.path_mtu > device.active_mtu()))
         return "path_mtu is not 256 to the active MTU of the port";
+    if ((m.mask & mask::kRateLimit) && a.rate_limit > abi::kMaxRateLimit) return "rate_limit is above the device's";
     return nullptr;
 }
 
