@@ -27,9 +27,10 @@ constexpr uint32_t kAtomicHca = 1;
 struct Speed {
     uint32_t mbps, width, speed;
 };
-constexpr uint32_t k1x = 1, k4x = 2, kSdr = 1, kDdr = 2, kFdr10 = 8, kEdr = 32;
-constexpr Speed kSpeeds[] = {{1000, k1x, kSdr},  {10000, k1x, kFdr10}, {20000, k4x, kDdr},
-                             {25000, k1x, kEdr}, {40000, k4x, kFdr10}, {0xffffffff, k4x, kEdr}};
+constexpr uint32_t k1x = 1, k4x = 2, k2x = 16, kSdr = 1, kDdr = 2, kFdr10 = 8, kEdr = 32, kHdr = 64, kNdr = 128;
+constexpr Speed kSpeeds[] = {{1000, k1x, kSdr},   {10000, k1x, kFdr10}, {20000, k4x, kDdr},
+                             {25000, k1x, kEdr},  {40000, k4x, kFdr10}, {50000, k2x, kEdr},
+                             {100000, k4x, kEdr}, {200000, k4x, kHdr},  {0xffffffff, k4x, kNdr}};
 
 }  // namespace
 

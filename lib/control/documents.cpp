@@ -83,6 +83,9 @@ Json session_json(const Session& session) {
     j["channels"] = session.channels.size();
     j["cqs"] = session.cqs.size();
     j["qps"] = session.qps.size();
+    j["srqs"] = session.srqs.size();
+    j["xrcds"] = session.xrcds.size();
+    j["flows"] = session.flows.size();
     j["cm_ids"] = session.cm.objects.size();
     j["cm_listeners"] = std::count_if(session.cm.objects.begin(), session.cm.objects.end(),
                                       [](const auto& entry) { return entry.second.stage == CmStage::Listening; });
@@ -94,6 +97,20 @@ Json session_json(const Session& session) {
     j["payload_faults"] = faults;
     j["queue_memory_bytes"] = session.arena ? session.arena->used() : 0;
     return j;
+}
+
+// Belongs to no session: who has a handle of each of its QPs.
+Json xrc_domain_json(const XrcDomain& domain, const Control& control) {
+    Json targets = Json::array();
+    for (const auto& [qpn, target] : domain.targets) {
+        Json sessions = Json::array();
+        for (const XrcHandle& handle : target.handles) sessions.push_back(handle.session);
+        targets.push_back({{"qpn", qpn}, {"sessions", std::move(sessions)}});
+    }
+    return {{"device", control.devices[domain.device]->name()},
+            {"shard", domain.shard},
+            {"opens", domain.opens},
+            {"targets", std::move(targets)}};
 }
 
 }  // namespace
@@ -126,6 +143,8 @@ std::string status_document(Control& control) {
     j["sessions"] = Json::array();
     for (const auto& [id, session] : control.sessions)
         if (session->greeted) j["sessions"].push_back(session_json(*session));
+    j["xrc_domains"] = Json::array();
+    for (const auto& [id, domain] : control.xrc_domains) j["xrc_domains"].push_back(xrc_domain_json(*domain, control));
     return j.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

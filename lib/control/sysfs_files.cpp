@@ -33,8 +33,9 @@ std::string rate_text(const abi::QueryPortReply& port) {
         double gbps;
         const char* name;
     };
-    constexpr Name kNames[] = {{1, 2.5, "SDR"}, {2, 5, "DDR"}, {8, 10, "FDR10"}, {32, 25, "EDR"}};
-    const uint32_t lanes = port.active_width == 2 ? 4 : 1;
+    constexpr Name kNames[] = {{1, 2.5, "SDR"}, {2, 5, "DDR"}, {8, 10, "FDR10"},
+                              {32, 25, "EDR"}, {64, 50, "HDR"}, {128, 100, "NDR"}};
+    const uint32_t lanes = port.active_width == 2 ? 4 : port.active_width == 16 ? 2 : 1;
     for (const auto& n : kNames)
         if (n.speed == port.active_speed) return format("%g Gb/sec (%uX %s)\n", n.gbps * lanes, lanes, n.name);
     return "0 Gb/sec\n";

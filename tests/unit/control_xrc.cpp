@@ -3,7 +3,7 @@
 // target QPs; what outlives its creator. IBTA annex A14, ibv_open_xrcd(3), ibv_open_qp(3).
 #include <catch2/catch.hpp>
 
-#include "support/control_world.h"
+#include "support/control_status.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
@@ -170,6 +170,12 @@ TEST_CASE("a target lives as long as anybody has a handle of it", "[A14]") {
     abi::QueryQpReply query;
     REQUIRE(b.call(abi::QueryQpRequest{qpn}, query) == 0);
     CHECK(query.attr.state == 1);
+    const auto domains = status_of(world)["xrc_domains"];
+    REQUIRE(domains.size() == 1);
+    CHECK(domains[0]["opens"] == 1);
+    REQUIRE(domains[0]["targets"].size() == 1);
+    CHECK(domains[0]["targets"][0]["qpn"] == qpn);
+    CHECK(domains[0]["targets"][0]["sessions"].size() == 2);
     CHECK(b.destroy_qp(qpn, 5) == 0);
     CHECK(b.finds(qpn));
     CHECK(b.close_xrcd(xrcd) == EBUSY);
