@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a packet costs where there are many: queue pairs, active or idle, and shards. Each figure is a ratio to the same
-// measurement in its smallest form, alternating in one run; CPU time of the threads, so that others on the machine count
-// little. A world is a shard with two NICs on the embedded switch; 64-byte WRITEs, inline, to mapped memory.
+// measurement in its smallest form, alternating in one run; CPU time of the threads, so that others on the machine
+// count little. A world is a shard with two NICs on the embedded switch; 64-byte WRITEs, inline, to mapped memory.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -13,6 +13,7 @@
 
 using namespace rocemu;
 using namespace rocemu::test;
+using bench::cpu_seconds;
 using bench::median;
 using bench::seconds;
 
@@ -24,7 +25,10 @@ constexpr uint32_t kBytes = 64;
 class World {
   public:
     World(uint32_t active, uint32_t idle)
-        : session_(world_.add_session()), cq_(world_.add_cq(session_, 65536)), memory_(4096), data_(kBytes, std::byte{9}) {
+        : session_(world_.add_session()),
+          cq_(world_.add_cq(session_, 65536)),
+          memory_(4096),
+          data_(kBytes, std::byte{9}) {
         key_ = world_.add_mr(session_, memory_.data(), memory_.size(), 15, true);
         const transport::QpCaps caps{16, 16, 1, 1, kBytes};
         for (uint32_t i = 0; i < active + idle; ++i) {
@@ -38,7 +42,7 @@ class World {
     }
     // ns of CPU for a packet and its ACK.
     double round(uint32_t packets) {
-        const double start = seconds();
+        const double start = cpu_seconds();
         uint32_t posted = 0, done = 0;
         constexpr uint32_t kDepth = 16;  // of each QP
         abi::Cqe cqe;
@@ -52,7 +56,7 @@ class World {
                 ++done;
             }
         }
-        return (seconds() - start) * 1e9 / packets;
+        return (cpu_seconds() - start) * 1e9 / packets;
     }
 
   private:
@@ -95,24 +99,33 @@ void shards(uint32_t packets, uint32_t rounds) {
         both.push_back((a + b) / 2);
         ratios.push_back(alone.back() / a + alone.back() / b);
     }
-    std::printf("%-58s %6.0f ns %6.0f ns   %.2f times the packets\n", "two shards, two threads, against one", median(alone),
-                median(both), median(ratios));
+    std::printf("%-58s %6.0f ns %6.0f ns   %.2f times the packets\n", "two shards, two threads, against one",
+                median(alone), median(both), median(ratios));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
+    // scale [--quick] [idle|active|shards]
+    bool quick = false;
+    std::string only;
+    for (int i = 1; i < argc; ++i) {
+        if (std::string(argv[i]) == "--quick")
+            quick = true;
+        else
+            only = argv[i];
+    }
+    const auto wanted = [&](const char* name) { return only.empty() || only == name; };
     const uint32_t packets = quick ? 20000 : 100000, rounds = quick ? 3 : 9;
     std::printf("%-58s %9s %9s   ratio\n", "64-byte WRITE and its ACK, both NICs on one shard", "first", "second");
-    {
+    if (wanted("idle")) {
         World alone(1, 0), crowd(1, 10000);
         compare("one active QP: alone, among 10,000 idle ones", alone, crowd, packets, rounds);
     }
-    {
+    if (wanted("active")) {
         World few(8, 0), many(1000, 0);
         compare("active QPs: 8, 1,000", few, many, packets, rounds);
     }
-    shards(packets, rounds);
+    if (wanted("shards")) shards(packets, rounds);
     return 0;
 }
