@@ -15,6 +15,8 @@ using stats::Counter;
 using wire::DropReason;
 
 namespace {
+constexpr size_t kTxBurst = 64;
+
 void free_ring(FramePool& pool, FixedRing<Frame>& ring) {
     for (; !ring.empty(); ring.pop()) pool.free({&ring.front(), 1});
 }
@@ -58,13 +60,13 @@ Device::~Device() {
 void Device::send(Frame frame) {
     if (tap != nullptr) tap->record(TapDirection::Tx, {frame.data, frame.length}, 0);
     if (!groups.empty() && wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn) loop_back(frame);
-    const bool own = !info.receives_own_frames && std::memcmp(frame.data, mac.data(), mac.size()) == 0;
+    const bool own = !info.receives_own_frames && wire::same_mac(frame.data, mac);
     (own ? loop : tx).push(frame);
 }
 
 void Device::send_raw(Frame frame) {
     // What goes to our own address comes back anyway.
-    if (!flows.empty() && std::memcmp(frame.data, mac.data(), mac.size()) != 0 &&
+    if (!flows.empty() && !wire::same_mac(frame.data, mac) &&
         !flows.match(wire::flow_key_of({frame.data, frame.length})).empty())
         loop_back(frame);
     send(frame);
@@ -81,16 +83,15 @@ void Device::loop_back(const Frame& frame) {
 
 bool Device::flush(Instant now) {
     bool any = false;
-    std::array<Frame, 64> burst;
     while (!tx.empty()) {
-        const size_t n = std::min<size_t>(tx.size(), burst.size());
-        for (size_t i = 0; i < n; ++i) burst[i] = tx.at(tx.head() + i);
-        const size_t taken = setup.port->tx_burst(now, {burst.data(), n});
-        for (size_t i = 0; i < taken; ++i) tx.pop();
+        const std::span<Frame> run = tx.front_run();
+        const std::span<Frame> burst = run.first(std::min(run.size(), kTxBurst));
+        const size_t taken = setup.port->tx_burst(now, burst);
+        tx.pop(static_cast<uint32_t>(taken));
         any |= taken != 0;
-        if (taken < n) {  // the port is full: the rest stays, never spin
+        if (taken < burst.size()) {  // the port is full: the rest stays, never spin
             counters.add(Counter::tx_port_full);
-            break;
+            return any;
         }
     }
     return any;

@@ -22,8 +22,9 @@ class FrameCache {
     // At least `n` (<= kStock / 2) are at hand; false: the pool is exhausted, try again later.
     bool reserve(size_t n) {
         if (count_ >= n) return true;
-        if (!pool_.alloc({frames_.data() + count_, kStock / 2})) return false;
-        count_ += kStock / 2;
+        // No more than is asked for: what the pool gives first was freed last and is in the nearest cache.
+        if (!pool_.alloc({frames_.data() + count_, n - count_})) return false;
+        count_ = n;
         return true;
     }
     // Precondition: reserve() promised it.

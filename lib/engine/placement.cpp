@@ -5,10 +5,7 @@
 #include <algorithm>
 
 #include "abi/null_region.h"
-#include "base/bytes.h"
 #include "engine/qp_record.h"
-#include "wire/dest_qp.h"
-#include "wire/opcode.h"
 
 namespace rocemu::engine {
 
@@ -19,17 +16,6 @@ namespace {
 
 // A store of up to 8 bytes is one store: nothing to order.
 constexpr uint32_t kOneStore = 8;
-
-bool contains(const Frame& frame, const std::byte* p) {
-    return p >= frame.data && p < frame.data + frame.length;
-}
-
-// The frame passed the parser: the BTH is where its EtherType says.
-bool ends_write(const Frame& frame) {
-    const std::span<const std::byte> bytes{frame.data, frame.length};
-    const auto& info = wire::opcode_info(wire::dest_opcode_of(bytes));
-    return info.operation == wire::Operation::Write && info.ends_message();
-}
 
 // False: several. `space`: which; kNullSpace if nothing is to be written anywhere.
 bool in_one_space(const transport::DmaBatch& batch, const transport::DmaRequest& r, memory::SpaceId& space) {
@@ -52,7 +38,6 @@ Placement::Placement(payload::PayloadMover& mover, Completions& completions)
         jobs_.push_back(std::make_unique_for_overwrite<PlaceJob>());
         release(jobs_.back().get());
     }
-    sources_.reserve(kHeldFrames);
 }
 
 bool Placement::admits(const QpRecord& record) const {
@@ -82,28 +67,6 @@ void Placement::release(PlaceJob* job) {
     job->next = free_;
     free_ = job;
     ++free_count_;
-}
-
-void Placement::mark_write_ends(PlaceJob& job, const QpRecord& record, std::span<Frame* const> frames) {
-    if (!record.connected()) {  // datagrams are SENDs
-        std::fill_n(job.ends_write.begin(), job.batch.count, false);
-        return;
-    }
-    // Requests come in the order of the frames; a source outside (an atomic result of the core) matches none.
-    sources_.clear();
-    for (const HeldFrame* h = record.held.head; h != nullptr; h = h->next) sources_.push_back(&h->frame);
-    sources_.insert(sources_.end(), frames.begin(), frames.end());
-    size_t at = 0;
-    for (uint32_t i = 0; i < job.batch.count; ++i) {
-        const auto& r = job.batch.requests[i];
-        job.ends_write[i] = false;
-        if (r.kind != DmaKind::Place || r.length <= kOneStore) continue;
-        size_t f = at;
-        while (f < sources_.size() && !contains(*sources_[f], r.source)) ++f;
-        if (f == sources_.size()) continue;
-        at = f;
-        job.ends_write[i] = ends_write(*sources_[f]);
-    }
 }
 
 bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
@@ -136,8 +99,7 @@ bool Placement::place(QpRecord& record, std::span<Frame*> frames, Instant now) {
         any = true;
         job->record = &record;
         record.polled_tag = job->batch.requests[job->batch.count - 1].tag;
-        mark_write_ends(*job, record, frames);
-        (record.jobs_head == nullptr ? record.jobs_head : record.jobs_tail->next) = job;
+            (record.jobs_head == nullptr ? record.jobs_head : record.jobs_tail->next) = job;
         record.jobs_tail = job;
         ++record.jobs;
         ++record.session->place_jobs;
@@ -228,7 +190,7 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
             pieces_[pieces++] = {const_cast<std::byte*>(source), segment.va, segment.length, segment.key};
             source += segment.length;
         }
-        if (job.ends_write[i] && pieces != 0 && pieces_[pieces - 1].length > kOneStore) {
+        if (r.ends_write && r.length > kOneStore && pieces != 0 && pieces_[pieces - 1].length > kOneStore) {
             payload::Piece& body = pieces_[pieces - 1];
             body.length -= kOneStore;
             job.piece_owner[pieces] = static_cast<uint8_t>(i);

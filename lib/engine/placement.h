@@ -34,7 +34,6 @@ struct PlaceJob {
     uint32_t run_end = 0;      // requests [cursor, run_end) are in the copy that is out
     bool done = false;
     // Not initialised: jobs that are never used cost no memory.
-    std::array<bool, transport::kDmaBatchRequests> ends_write;
     std::array<transport::DmaStatus, transport::kDmaBatchRequests> status;
     std::array<uint64_t, transport::kDmaBatchRequests> original;
     // Of the run: which request a piece belongs to.
@@ -82,7 +81,6 @@ class Placement {
     bool start_run(PlaceJob& job, Instant now, payload::Result& result);
     void finish_run(PlaceJob& job, const payload::Result& result);
     void deliver(QpRecord& record, Instant now);
-    void mark_write_ends(PlaceJob& job, const QpRecord& record, std::span<Frame* const> frames);
 
     payload::PayloadMover& mover_;
     HeldFrames held_{kHeldFrames};
@@ -92,7 +90,6 @@ class Placement {
     uint32_t free_count_ = 0;
     std::array<payload::Piece, transport::kBatchSegments> pieces_;
     std::array<payload::Origin, transport::kBatchSegments> origins_;  // of the pieces that may be deferred
-    std::vector<const Frame*> sources_;
 };
 
 }  // namespace rocemu::engine

@@ -12,6 +12,7 @@
 #include "engine/qp_record.h"
 #include "net/multicast.h"
 #include "transport/request_opcode.h"
+#include "wire/dest_qp.h"
 #include "wire/flow_key.h"
 #include "wire/icrc.h"
 
@@ -21,6 +22,9 @@ using stats::Counter;
 using wire::DropReason;
 
 namespace {
+
+// How far in front of the frame that is handled its successors, and the records of their QPs, are asked for.
+constexpr uint32_t kFramesAhead = 6, kRecordsAhead = 3;
 
 void prefetch(const Frame& frame) {
     __builtin_prefetch(frame.data);
@@ -88,7 +92,7 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
     const wire::ParseResult parsed = wire::parse_frame(bytes, view_);
     if (!parsed.ok()) return handle_other(device, frame, parsed, now);
     const bool group = view_.dst_gid.is_multicast();
-    if (view_.dst_mac != (group ? net::multicast_mac(view_.dst_gid) : device.mac))
+    if (!wire::same_mac(frame.data, group ? net::multicast_mac(view_.dst_gid) : device.mac))
         return steer(device, frame, now) ? device.seen(frame, DropReason::None)
                                          : device.drop(frame, DropReason::NotOurMac);
     // IBTA 9.6.1.1 and A17.3.3: nothing of a packet counts before its ICRC is right.
@@ -202,12 +206,24 @@ void Receiver::deliver_copy(Device& device, QpRecord& member, const Frame& frame
     scheduler_.activate(member);
 }
 
+void Receiver::look_ahead(uint32_t i) {
+    ahead_[i] = nullptr;
+    const uint32_t qpn = wire::dest_qp_of({frames_[i].data, frames_[i].length});
+    if (qpn == ahead_qpn_) return;
+    ahead_qpn_ = qpn;
+    ahead_[i] = qps_.find(qpn);
+    if (ahead_[i] != nullptr) ahead_[i]->prefetch();
+}
+
 bool Receiver::run(Device& device, Instant now) {
     const auto n = static_cast<uint32_t>(device.receive(now, frames_));
     if (n == 0) return false;
-    for (uint32_t i = 0; i < std::min(n, 4u); ++i) prefetch(frames_[i]);
+    for (uint32_t i = 0; i < std::min(n, kFramesAhead); ++i) prefetch(frames_[i]);
+    for (uint32_t i = 0; i < std::min(n, kRecordsAhead); ++i) look_ahead(i);
     for (uint32_t i = 0; i < n; ++i) {
-        if (i + 4 < n) prefetch(frames_[i + 4]);
+        if (i + kFramesAhead < n) prefetch(frames_[i + kFramesAhead]);
+        if (i + kRecordsAhead < n) look_ahead(i + kRecordsAhead);
+        if (i + 1 < n && ahead_[i + 1] != nullptr) ahead_[i + 1]->qp.prefetch();
         handle(device, i, now);
     }
     while (touched_ != nullptr) {

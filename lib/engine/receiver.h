@@ -51,6 +51,8 @@ class Receiver {
     // Places what came for the QP so far, and what waited for it.
     void place(QpRecord& record, Instant now);
     void touch(QpRecord& record, uint32_t frame, bool payload);
+    // Brings the QP of frame `i` near, where the frames of a burst are of many.
+    void look_ahead(uint32_t i);
 
     const QpnTable& qps_;
     Placement& placement_;
@@ -62,6 +64,8 @@ class Receiver {
     QpRecord* touched_ = nullptr;
     std::array<Frame, kBurst> frames_;
     std::array<uint32_t, kBurst> next_of_qp_{};  // chain of the frames with payload of one QP
+    std::array<const QpRecord*, kBurst> ahead_{};  // of a frame; nullptr: as of the one before
+    uint32_t ahead_qpn_ = 0;
     wire::PacketView view_;
 };
 

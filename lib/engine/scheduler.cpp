@@ -72,7 +72,12 @@ bool Scheduler::run(Instant now) {
         record->active = false;
         --active_;
         --turns;
-        if (session.active_head != nullptr) append(session);
+        if (const QpRecord* next = session.active_head; next != nullptr) {
+            // Where many QPs take turns nothing of the next one is near.
+            next->qp.prefetch();
+            if (next->next_active != nullptr) next->next_active->prefetch();
+            append(session);
+        }
         any |= serve(*record, now);
     }
     return any;

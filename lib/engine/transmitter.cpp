@@ -27,16 +27,10 @@ wire::ExtHeaders ext_of(const transport::TxPacket& p, uint32_t qpn) {
     return e;
 }
 
-// Pad bytes and ICRC behind headers and payload; `state` has seen everything up to the end of the payload.
-void close_frame(TxJob::Build& b, uint32_t state) {
-    const uint8_t pad = wire::pad_count_of(b.payload);
-    std::byte* p = b.frame.data + b.header + b.payload;
-    if (pad != 0) {
-        std::memset(p, 0, pad);
-        state = wire::crc32_update(state, p, pad);
-    }
-    wire::store_icrc(p + pad, wire::icrc_finish(state));
-    b.frame.length = static_cast<uint32_t>(b.header + b.payload + pad + wire::kIcrcSize);
+// The ICRC behind everything else.
+void put_icrc(TxJob::Build& b, uint32_t bytes, uint32_t icrc) {
+    wire::store_icrc(b.frame.data + bytes, icrc);
+    b.frame.length = bytes + static_cast<uint32_t>(wire::kIcrcSize);
     b.finished = true;
 }
 
@@ -47,23 +41,29 @@ void close_raw(TxJob::Build& b) {
     b.finished = true;
 }
 
-uint32_t header_state(const TxJob::Build& b) {
-    return wire::icrc_header_part({b.frame.data + b.l3, size_t{b.header} - b.l3}, b.network);
-}
-
-// The payload is there, nothing of it is summed yet.
+// Pad bytes and ICRC: the payload is there, nothing is summed yet.
 void close(TxJob::Build& b) {
     if (b.raw) return close_raw(b);
-    close_frame(b, wire::crc32_update(header_state(b), b.frame.data + b.header, b.payload));
+    uint32_t bytes = b.header + b.payload;
+    for (uint8_t pad = wire::pad_count_of(b.payload); pad != 0; --pad) b.frame.data[bytes++] = std::byte{0};
+    put_icrc(b, bytes, wire::icrc_of_packet({b.frame.data + b.l3, bytes - b.l3}, b.network));
 }
 
+// The application may change its slot meanwhile: what is summed is what is sent.
 void copy_and_close(TxJob::Build& b, const std::byte* from) {
-    if (b.raw) {
-        std::memcpy(b.frame.data, from, b.payload);
-        return close_raw(b);
+    if (b.raw || b.header + b.payload < wire::kShortPacket) {
+        std::memcpy(b.frame.data + b.header, from, b.payload);
+        return close(b);
     }
-    // The application may change its slot meanwhile: what is summed is what is sent.
-    close_frame(b, wire::crc32_copy(header_state(b), b.frame.data + b.header, from, b.payload));
+    uint32_t state = wire::icrc_header_part({b.frame.data + b.l3, size_t{b.header} - b.l3}, b.network);
+    state = wire::crc32_copy(state, b.frame.data + b.header, from, b.payload);
+    const uint8_t pad = wire::pad_count_of(b.payload);
+    std::byte* end = b.frame.data + b.header + b.payload;
+    if (pad != 0) {
+        std::memset(end, 0, pad);
+        state = wire::crc32_update(state, end, pad);
+    }
+    put_icrc(b, b.header + b.payload + pad, wire::icrc_finish(state));
 }
 
 void count_mapped(const QpRecord& record, const transport::TxPacket& packet) {
@@ -112,7 +112,10 @@ void Transmitter::build_headers(TxJob::Build& b, QpRecord& record, const transpo
     bth.dest_qp = record.connected() ? record.qp.attr().dest_qpn : packet.dest_qpn;
     bth.ack_req = packet.ack_req;
     bth.psn = packet.psn.value();
-    b.header = static_cast<uint16_t>(headers.build(b.frame.data, bth, ext_of(packet, record.setup.config.qpn),
+    static constexpr wire::ExtHeaders kNone{};
+    const bool bare = wire::opcode_info(packet.opcode).extensions == 0;
+    b.header = static_cast<uint16_t>(headers.build(b.frame.data, bth,
+                                                   bare ? kNone : ext_of(packet, record.setup.config.qpn),
                                                    packet.payload_len, record.ip_id++));
     b.l3 = static_cast<uint16_t>(headers.l3_offset());
 }

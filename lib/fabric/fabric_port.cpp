@@ -29,11 +29,9 @@ Inbox& FabricPort::Impl::inbox_of(Nic& to, const engine::Frame& frame) const {
 
 // nullptr: a group or unknown address.
 Inbox* FabricPort::Impl::target(const engine::Frame& frame) const {
-    wire::MacAddress dst;
-    std::memcpy(dst.data(), frame.data, dst.size());
-    if (wire::is_multicast(dst)) return nullptr;
+    if (std::to_integer<uint8_t>(frame.data[0]) & 1) return nullptr;  // IEEE 802: a group
     for (auto& to : net.nics)
-        if (to->mac == dst) return &inbox_of(*to, frame);
+        if (wire::same_mac(frame.data, to->mac)) return &inbox_of(*to, frame);
     return nullptr;
 }
 

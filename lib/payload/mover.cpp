@@ -61,6 +61,7 @@ struct PayloadMover::Impl {
 
     stats::CounterBlock& counters;
     std::unordered_map<memory::SpaceId, Space> spaces;
+    Space* last = nullptr;  // what find() found
     std::deque<Result> results;
 
     void use_agent(Space& space) {
@@ -130,9 +131,14 @@ struct PayloadMover::Impl {
         space.waiting.clear();
     }
 
+    // Bursts are of one process, most often. Nodes of the map stay where they are.
     Space* find(memory::SpaceId id) {
-        const auto it = spaces.find(id);
-        return it == spaces.end() || it->second.info.path == Path::None ? nullptr : &it->second;
+        if (last == nullptr || last->info.id != id) {
+            const auto it = spaces.find(id);
+            if (it == spaces.end()) return nullptr;
+            last = &it->second;
+        }
+        return last->info.path == Path::None ? nullptr : last;
     }
 };
 
@@ -162,6 +168,7 @@ void PayloadMover::remove_space(memory::SpaceId id) {
     if (it == impl_->spaces.end()) return;
     if (it->second.agent) it->second.agent->abandon(impl_->results);
     impl_->abandon(it->second);
+    impl_->last = nullptr;
     impl_->spaces.erase(it);
 }
 

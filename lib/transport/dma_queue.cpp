@@ -10,7 +10,7 @@ bool DmaQueue::poll(Qp* qp, DmaBatch& batch) {
         if (batch.count == kDmaBatchRequests || batch.segments.room() < op.segments) return true;
         DmaRequest& out = batch.requests[batch.count++];
         out = DmaRequest{qp, handed_out_, op.kind, nullptr, op.length, batch.segments.used, op.segments,
-                         op.wqe_index, op.takes_receive, op.deferrable, 0, 0};
+                         op.wqe_index, op.takes_receive, op.deferrable, op.ends_write, 0, 0};
         if (!is_atomic(op.kind)) {
             out.source = static_cast<const std::byte*>(op.source);
         } else {

@@ -44,6 +44,7 @@ struct DmaOp {
     bool takes_receive;  // `ref` is a receive WQE (SEND)
     uint32_t wqe_index = 0;  // as in its completion; for `deferrable`
     bool deferrable = false;  // DmaRequest
+    bool ends_write = false;  // DmaRequest
 };
 
 // The most SGEs a WQE may have, and so the most segments of a packet.

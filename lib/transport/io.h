@@ -87,6 +87,7 @@ struct DmaRequest {
     uint32_t wqe_index;
     bool is_recv;
     bool deferrable;
+    bool ends_write;       // the last packet of a WRITE: programs poll memory for its last bytes
     uint64_t compare_add;  // atomics, host order: what to compare with, or what to add
     uint64_t swap;
 };

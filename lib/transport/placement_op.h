@@ -11,11 +11,11 @@
 
 namespace rocemu::transport {
 
-// `psn`: extended; `receive`, `entry`: the WQE the memory belongs to (SEND), or nullptr; `offset`: in the message. Nothing
-// for an empty payload.
+// `psn`: extended; `receive`, `entry`: the WQE the memory belongs to (SEND), or nullptr (WRITE); `offset`: in the
+// message; `last`: its last packet. Nothing for an empty payload.
 inline void push_placement(DmaQueue& dma, uint64_t psn, std::span<const std::byte> payload,
                            std::span<const memory::Segment> segments, uint64_t receive, const ReceiveEntry* entry,
-                           uint64_t offset = 0) {
+                           uint64_t offset, bool last) {
     if (payload.empty()) return;
     DmaOp op{};
     op.source = payload.data();
@@ -26,6 +26,7 @@ inline void push_placement(DmaQueue& dma, uint64_t psn, std::span<const std::byt
     op.kind = DmaKind::Place;
     op.owner = DmaOwner::Responder;
     op.takes_receive = entry != nullptr;
+    op.ends_write = last && entry == nullptr;
     if (entry != nullptr) {
         op.wqe_index = entry->wqe.index;
         op.deferrable = offset < kMaxDeferredBytes;

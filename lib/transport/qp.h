@@ -125,6 +125,9 @@ class Qp {
     [[nodiscard]] bool dma_idle() const;  // no DMA request is out: may be destroyed
     [[nodiscard]] const QpAttr& attr() const;
 
+    // Asks for the state that every packet and turn needs to be brought near: a little later it will be used.
+    void prefetch() const;
+
     // Owner's use: a place for the engine's own per-QP record.
     void* user = nullptr;
 

@@ -32,7 +32,7 @@ void Responder::execute(const Request& r) {
 
 void Responder::execute_place(const Request& r, bool takes_receive) {
     push_placement(ctx_.dma, r.psn, r.packet.payload, {r.segments.data(), r.segment_count}, r.receive,
-                   takes_receive ? &rq_.ring.at(r.receive) : nullptr, message_.received);
+                   takes_receive ? &rq_.ring.at(r.receive) : nullptr, message_.received, r.op.ends_message());
 }
 
 Resource& Responder::add_resource(const Request& r, ResourceKind kind, uint32_t packets) {

@@ -73,7 +73,7 @@ void UcResponder::execute(const wire::PacketView& packet) {
     message_.take_addresses(packet);
     if (!sends(packet) && packet.op->starts_message()) ctx_.count(Counter::rx_write_requests);
     push_placement(ctx_.dma, expected_ - 1, packet.payload, {segments_.data(), segment_count_}, receive_,
-                   sends(packet) ? &rq_.ring.at(receive_) : nullptr, message_.received);
+                   sends(packet) ? &rq_.ring.at(receive_) : nullptr, message_.received, packet.op->ends_message());
     message_.advance(packet);
     if (!packet.op->ends_message()) return;
     if (sends(packet)) ctx_.count(Counter::rx_send_messages);

@@ -58,6 +58,12 @@ std::byte* write_one(std::byte* p, const OpcodeInfo& op, uint16_t bit, const Hea
 
 // In the order of the bits, which is the order on the wire.
 std::byte* write_extensions(std::byte* p, const OpcodeInfo& op, const ExtHeaders& e) {
+    switch (op.extensions) {  // what most packets have
+        case 0: return p;
+        case ext::kReth: e.reth.write(p); return p + Reth::kSize;
+        case ext::kAeth: e.aeth.write(p); return p + Aeth::kSize;
+        default: break;
+    }
     p = write_one(p, op, ext::kXrcEth, e.xrceth);
     p = write_one(p, op, ext::kDeth, e.deth);
     p = write_one(p, op, ext::kFeth, e.feth);

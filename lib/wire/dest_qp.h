@@ -44,11 +44,6 @@ inline constexpr uint32_t kNoDestQp = 0xffffffff;
     const size_t bth = find_bth(frame);
     return bth == 0 ? kNoDestQp : load_be24(frame.data() + bth + 5);
 }
-// The opcode, for frames that were parsed before; 0 for others.
-[[nodiscard]] inline uint8_t dest_opcode_of(std::span<const std::byte> frame) {
-    const size_t bth = find_bth(frame);
-    return bth == 0 ? uint8_t{0} : load_be<uint8_t>(frame.data() + bth);
-}
 
 // The low 8 bits of a QPN are a bucket; this is the one place that says which shard serves it.
 [[nodiscard]] constexpr uint32_t shard_of_qpn(uint32_t qpn, uint32_t shards) {

@@ -18,7 +18,11 @@ namespace rocemu::wire {
 struct Gid {
     std::array<uint8_t, 16> raw{};
 
-    bool operator==(const Gid&) const = default;
+    // As two words: a comparison of sixteen bytes is a call.
+    constexpr bool operator==(const Gid& other) const {
+        const auto a = std::bit_cast<std::array<uint64_t, 2>>(raw), b = std::bit_cast<std::array<uint64_t, 2>>(other.raw);
+        return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
+    }
 
     [[nodiscard]] static Gid from_bytes(const std::byte* p) {
         Gid g;

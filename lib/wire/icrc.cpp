@@ -13,8 +13,9 @@
 namespace rocemu::wire {
 namespace {
 
-// As long as the longest headers, so that a short packet is summed in one call.
-constexpr size_t kMaskSize = 40 + 8 + Bth::kSize + kMaxExtSize;
+// Longer than the longest headers: a short packet is summed in one call, payload and all.
+constexpr size_t kMaskSize = kShortPacket;
+static_assert(kMaskSize >= 40 + 8 + Bth::kSize + kMaxExtSize);
 using Mask = std::array<std::byte, kMaskSize>;
 
 constexpr Mask make_mask(NetworkType network) {

@@ -18,6 +18,9 @@ namespace rocemu::wire {
 // CRC-32 state after the 64 one-bits that begin every ICRC.
 inline constexpr uint32_t kIcrcSeed = 0xdebb20e3;
 
+// Packets of up to so many bytes of layer 3 are cheapest summed as a whole (icrc_of_packet), longer ones in parts.
+inline constexpr size_t kShortPacket = 256;
+
 // CRC state after the masked headers: `headers` is layer 3 up to the payload (at least up to the end of the BTH).
 // Continue with payload and pad by crc32_update, crc32_copy or crc32_combine and end with icrc_finish.
 [[nodiscard]] uint32_t icrc_header_part(std::span<const std::byte> headers, NetworkType network);

@@ -31,9 +31,9 @@ struct Ipv4Header {
 
     // RFC 1071: one's complement sum of the ten words, folded; over a received header the result is 0 when right.
     [[nodiscard]] static uint16_t compute_checksum(const std::byte* header) {
-        uint32_t sum = 0;
-        for (size_t i = 0; i < kSize; i += 2) sum += load_be<uint16_t>(header + i);
-        return fold_checksum(sum);
+        uint64_t sum = 0;
+        for (size_t i = 0; i < kSize; i += 4) sum += load_be<uint32_t>(header + i);
+        return fold_checksum(static_cast<uint32_t>((sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32)));
     }
     [[nodiscard]] static uint16_t fold_checksum(uint32_t sum) {
         sum = (sum & 0xffff) + (sum >> 16);

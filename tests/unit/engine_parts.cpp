@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <deque>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 
+#include "base/fixed_ring.h"
 #include "base/timing_wheel.h"
 #include "engine/capture_tap.h"
 #include "engine/qpn_table.h"
@@ -235,4 +238,41 @@ TEST_CASE("ARP: answers for our address, tells what it learns", "[engine]") {
     CHECK(events[1].object == 0);
     CHECK(events[1].mac == wire::MacAddress{2, 0, 0, 0, 0, 2});
     CHECK(std::equal(events[1].address.begin(), events[1].address.end(), EngineWorld::gid_of(1).raw.begin()));
+}
+
+TEST_CASE("a fixed ring keeps numbers and places while it wraps, runs empty and is cut") {
+    FixedRing<uint32_t> ring(5);  // eight slots
+    std::deque<uint32_t> model;
+    std::mt19937 random(7);
+    uint32_t next = 0;
+    for (int step = 0; step < 20000; ++step) {
+        const uint32_t what = random() % 8;
+        if (what < 4 && !ring.full()) {
+            ring.push(next);
+            model.push_back(next++);
+        } else if (what < 7 && !ring.empty()) {
+            const auto n = 1 + random() % ring.size();
+            ring.pop(static_cast<uint32_t>(n));
+            model.erase(model.begin(), model.begin() + n);
+        } else if (what == 7) {
+            const uint32_t rest = random() % (ring.size() + 1);
+            ring.truncate(ring.head() + rest);
+            model.resize(rest);
+        }
+        REQUIRE(ring.size() == model.size());
+        std::set<uint32_t> slots;
+        for (uint32_t i = 0; i < model.size(); ++i) {
+            REQUIRE(ring.at(ring.head() + i) == model[i]);
+            slots.insert(ring.slot_of(ring.head() + i));
+        }
+        REQUIRE(slots.size() == model.size());
+        if (ring.empty()) {
+            REQUIRE(ring.slot_of(ring.tail()) == 0);
+            continue;
+        }
+        const auto run = ring.front_run();
+        REQUIRE(!run.empty());
+        REQUIRE(run.size() <= ring.size());
+        for (size_t i = 0; i < run.size(); ++i) REQUIRE(run[i] == model[i]);
+    }
 }
