@@ -12,9 +12,8 @@ void Responder::duplicate(const Request& r) {
     switch (r.op.operation) {
         case Operation::Send:
         case Operation::Write:
-            // The packets between would only repeat what the one that asks (or the last) makes us say.
-            if (r.packet.bth.ack_req || r.op.ends_message()) duplicate_message(r.psn);
-            return;
+            // Whether it asks or not: a peer may have stopped before the one that would. A burst of them costs one ACK.
+            return duplicate_message(r.psn);
         case Operation::ReadRequest:
             return duplicate_read(r);
         case Operation::CompareSwap:

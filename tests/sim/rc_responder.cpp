@@ -124,6 +124,21 @@ TEST_CASE("duplicates are answered again and never executed again", "[sim][respo
     CHECK(p.e.qp.state() == QpState::Rts);
 }
 
+TEST_CASE("a duplicate is acknowledged even if it does not ask, a burst of them once",
+          "[sim][responder][case10][9.7.5.1.4][9.7.5.1.2]") {
+    // A peer that has gone back and then takes the ACK it had lost stops in the middle of its message.
+    Probe p;
+    CHECK(p.write(RcWriteFirst, kPsn, 1024, 2500).size() == 1);
+    CHECK(p.inject(RcWriteMiddle, kPsn + 1, {}, 1024, false).empty());
+    check_answer(p.inject(RcWriteLast, kPsn + 2, {}, 452), kPsn + 2, kAck);
+    check_answer(p.inject(RcWriteMiddle, kPsn + 1, {}, 1024, false), kPsn + 2, kAck);
+    p.e.receive(buffer(4000));
+    CHECK(p.inject(RcSendFirst, kPsn + 3, {}, 1024, false).empty());
+    check_answer(p.inject(RcSendLast, kPsn + 4, {}, 4), kPsn + 4, kAck);
+    check_answer(p.inject(RcSendFirst, kPsn + 3, {}, 1024, false), kPsn + 4, kAck);
+    CHECK(p.e.receives_done == 1);
+}
+
 TEST_CASE("FETCH_ADD with its answer lost adds once", "[sim][responder][case10][9.7.5.1.5]") {
     Probe p;
     uint64_t& v = *reinterpret_cast<uint64_t*>(p.e.memory.at(kMemoryBase + 64));
