@@ -49,6 +49,8 @@ void Retry::packet_sent(Instant now, const SentPacket& p) {
     if (round_ && p.oldest && resent_at_ == kNever) {
         resent_at_ = now;
         resent_high_ = p.high;
+    } else if (p.oldest) {
+        missed_ = false;  // a probe: the answer may be one to either
     }
     // Any packet will do: one that asks for an ACK follows in the same burst, and under loss it is often a NAK that
     // answers.
@@ -61,6 +63,9 @@ void Retry::packet_sent(Instant now, const SentPacket& p) {
 
 void Retry::progress(Instant now, uint64_t una, bool outstanding) {
     rtt_.acked(una, now);
+    // A window that was sent once as a whole has no first transmissions any more: without this the round trip of its
+    // first packets, measured while all of it was under way, would stay for ever, and the probes come late.
+    if (round_ && missed_ && resent_at_ != kNever) rtt_.answered(now - resent_at_);
     prober_.progress(now, una);
     round_ = false;
     spent_at_ = kNever;
@@ -83,6 +88,7 @@ RetryVerdict Retry::begin_round(Instant now, uint64_t gap) {
     else if (free_rounds_ != 0)
         --free_rounds_;
     round_ = true;
+    missed_ = false;
     resent_at_ = kNever;
     gap_ = gap;
     rtt_.cancel();
@@ -113,7 +119,10 @@ RetryVerdict Retry::on_timeout(Instant now) {
 }
 
 RetryVerdict Retry::on_sequence_nak(Instant now) {
-    return same_round(now) ? RetryVerdict::Ignore : begin_round(now, kAnyGap);
+    if (same_round(now)) return RetryVerdict::Ignore;
+    const RetryVerdict verdict = begin_round(now, kAnyGap);
+    missed_ = verdict == RetryVerdict::GoBack;
+    return verdict;
 }
 
 RetryVerdict Retry::on_implied_nak(Instant now, uint64_t psn, bool data) {

@@ -72,6 +72,7 @@ class Retry {
     bool rnr_waits_ = false;
     // The running round: from going back until una moves.
     bool round_ = false;
+    bool missed_ = false;         // the peer said that it does not have the oldest packet
     Instant resent_at_ = kNever;  // when the oldest packet was sent again
     uint64_t resent_high_ = 0;    // first PSN sent for the first time after that
     Instant spent_at_ = kNever;   // when a retry was last paid for since una moved

@@ -215,6 +215,30 @@ TEST_CASE("probes do not lengthen the round trip that is measured", "[sim][reque
     CHECK(p.e.count(Counter::local_ack_timeout_err) == 0);
 }
 
+// A window that is sent as a whole while the path is full has no first transmissions later: its first round trip stayed
+// for ever, the probe of a lost resend came after the ACK timer, and each such loss cost the timer.
+TEST_CASE("rounds after a NAK measure the round trip again", "[sim][requester][case11]") {
+    PairOptions o;
+    o.attr.timeout = 14;
+    Probe p(o);
+    p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == 1);
+    p.wait(20 * kMillisecond);
+    p.answer(kPsn, kAck);
+    constexpr uint32_t kRounds = 30;
+    for (uint32_t i = 0; i <= kRounds; ++i) p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == kRounds + 1);
+    for (uint32_t i = 1; i <= kRounds; ++i) {
+        p.wait(20 * kMicrosecond);
+        CHECK(psns(p.answer(kPsn + i, kNakSequence)).front() == kPsn + i);
+    }
+    // The last resend is lost.
+    const Instant sent = p.now;
+    CHECK(psns(until_sent(p, kSecond)) == std::vector<uint32_t>{kPsn + kRounds});
+    CHECK(p.now - sent < 10 * kMillisecond);
+    CHECK(p.e.count(Counter::local_ack_timeout_err) == 0);
+}
+
 TEST_CASE("a lost ACK: the probe brings it back", "[sim][requester]") {
     Probe p;
     measured_then_silent(p, 6);
