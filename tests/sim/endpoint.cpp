@@ -52,6 +52,24 @@ Endpoint::Endpoint(const QpConfig& config, uint64_t memory_bytes, uint64_t seed,
     keys.insert(r);
 }
 
+void Endpoint::bind_window(uint32_t key) {
+    if (keys.find(kBindable) == nullptr) {
+        memory::Region r = *keys.find(kKey);
+        r.key = kBindable;
+        r.access |= access_flags::kMwBind;
+        keys.insert(r);
+    }
+    if (keys.kind_of(key) == memory::KeyKind::Region) {
+        memory::Region w;
+        w.key = key;
+        w.pd = kPd;
+        w.kind = memory::KeyKind::WindowType2;
+        keys.insert(w);
+    }
+    if (!keys.bind({key, kBindable, kPd, qp.config().qpn, access_flags::kRemoteWrite, kMemoryBase, 0x10000}))
+        violations.push_back("a window cannot be bound");
+}
+
 void Endpoint::connect(const QpAttr& given) {
     using namespace qp_attr_mask;
     QpAttr attr = given;
@@ -62,11 +80,9 @@ void Endpoint::connect(const QpAttr& given) {
             throw std::runtime_error(std::string("modify: ") + bad);
     };
     const QpType type = qp.config().type;
-    const uint32_t responder =
-        type == QpType::Rc || type == QpType::XrcRecv ? kMaxDestRdAtomic | kMinRnrTimer : 0;
-    const uint32_t requester = type == QpType::Rc || type == QpType::XrcSend
-                                   ? kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic
-                                   : 0;
+    const uint32_t responder = type == QpType::Rc || type == QpType::XrcRecv ? kMaxDestRdAtomic | kMinRnrTimer : 0;
+    const uint32_t requester =
+        type == QpType::Rc || type == QpType::XrcSend ? kTimeout | kRetryCnt | kRnrRetry | kMaxQpRdAtomic : 0;
     step(QpState::Init, kPkeyIndex | kPort | (type == QpType::Ud ? kQkey : kAccessFlags));
     if (type == QpType::Ud)
         step(QpState::Rtr, 0);

@@ -21,6 +21,7 @@ namespace rocemu::sim {
 
 inline constexpr uint32_t kPd = 7;
 inline constexpr uint32_t kKey = 0x105;  // covers the whole memory, all rights
+inline constexpr uint32_t kBindable = 0x6601;  // the same for windows, made by the first one
 inline constexpr uint32_t kSrqn = 0x321;  // XRC: the shared receive queue of an endpoint
 
 struct PostedSend {
@@ -50,6 +51,9 @@ class Endpoint {
                   uint32_t flags = send_flags::kSignaled);
     void send(PostedSend wr);
     void receive(std::vector<Sge> sges);
+
+    // A window of type 2 over the first 64 KiB, bound to the QP. Its index may have been used and invalidated before.
+    void bind_window(uint32_t key);
 
     // Drops what was queued and recorded and clears the memory: for a new connection on the same QP.
     void forget();

@@ -213,30 +213,3 @@ TEST_CASE("both sides fail at once", "[sim][rc]") {
         CHECK(p.healthy());
     }
 }
-
-TEST_CASE("failing memory under every operation: errors, no wrong completion", "[sim][rc]") {
-    for (const WrOpcode op : {WrOpcode::Send, WrOpcode::SendWithImm, WrOpcode::RdmaWrite, WrOpcode::RdmaWriteWithImm,
-                              WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd, WrOpcode::AtomicCmpAndSwp})
-        for (const bool at_a : {true, false})
-            for (const Duration slow : {Duration{0}, 20 * kMicrosecond}) {
-                QpPair p;
-                Memory& m = at_a ? p.a.memory : p.b.memory;
-                p.a.memory.slowest = p.b.memory.slowest = slow;
-                const bool sends = op == WrOpcode::Send || op == WrOpcode::SendWithImm;
-                const bool atomic = op == WrOpcode::AtomicFetchAndAdd || op == WrOpcode::AtomicCmpAndSwp;
-                const uint64_t place = at_a ? 0x2000 : sends ? 0x3000 : 0x100000;
-                m.fault_from = kMemoryBase + place;
-                m.fault_to = m.fault_from + 4;
-                const uint32_t bytes = atomic ? 8 : 3000;
-                p.b.receive(at(0x3000, 3000));
-                p.b.receive(at(0x6000, 3000));
-                p.a.send(WrOpcode::RdmaWrite, at(0x8000, 3000), kRemote + 0x10000);
-                p.a.send(op, at(0x2000, bytes), kRemote);
-                p.a.send(WrOpcode::RdmaWrite, at(0x8000, 10), kRemote + 0x10000);
-                p.settle();
-                CAPTURE(static_cast<int>(op), at_a, slow);
-                CHECK(statuses(p.a.sends) == Statuses{Success, at_a ? LocProtErr : RemOpErr, WrFlushErr});
-                CHECK(p.healthy());
-                if (!at_a) CHECK(p.b.qp.state() == QpState::Err);
-            }
-}

@@ -10,7 +10,7 @@ using namespace rocemu::sim;
 
 namespace {
 
-constexpr uint32_t kWindow = 0x7701, kBindable = 0x6601;
+constexpr uint32_t kWindow = 0x7701;
 
 struct Scene {
     QpPair pair;

@@ -29,22 +29,7 @@ void check_answer(const Packets& p, uint32_t psn, uint8_t syndrome) {
     CHECK((syndrome == kAck ? p[0].syndrome() | kAck : p[0].syndrome()) == int{syndrome});
 }
 
-constexpr uint32_t kWindow = 0x7701, kBindable = 0x6601;
-
-// A window of type 2 over the whole memory, bound to the endpoint's QP.
-void bind_window(Endpoint& e, uint32_t key = kWindow) {
-    memory::Region r = *e.keys.find(kKey);
-    r.key = kBindable;
-    r.access |= access_flags::kMwBind;
-    if (e.keys.find(kBindable) == nullptr) e.keys.insert(r);
-    memory::Region w;
-    w.key = key;
-    w.pd = kPd;
-    w.kind = memory::KeyKind::WindowType2;
-    e.keys.insert(w);
-    memory::WindowBind b{key, kBindable, kPd, e.qp.config().qpn, access_flags::kRemoteWrite, kMemoryBase, 0x10000};
-    REQUIRE(e.keys.bind(b));
-}
+constexpr uint32_t kWindow = 0x7701;
 
 }  // namespace
 
@@ -275,7 +260,7 @@ TEST_CASE("more placements under way than the window holds: dropped, not lost", 
 
 TEST_CASE("SEND with invalidate ends the window, then tells the receive", "[sim][responder][9.4.1.1.3][10.6.6]") {
     Probe p;
-    bind_window(p.e);
+    p.e.bind_window(kWindow);
     p.e.receive(buffer(2000));
     p.e.receive(buffer(2000));
     check_answer(p.write(RcWriteOnly, kPsn, 4, 4, 0x100, kWindow), kPsn, kAck);
@@ -314,7 +299,7 @@ TEST_CASE("SEND with invalidate of what is not this QP's to end", "[sim][respond
     refused(kKey, [](Endpoint&) {});     // a region
     refused(kWindow, [](Endpoint&) {});  // nothing
     refused(kWindow, [](Endpoint& e) {   // bound to another QP
-        bind_window(e);
+        e.bind_window(kWindow);
         e.keys.unbind_all_of(e.qp.config().qpn);
         memory::WindowBind b{kWindow, kBindable, kPd, 0x99, access_flags::kRemoteWrite, kMemoryBase, 64};
         REQUIRE(e.keys.bind(b));
@@ -327,7 +312,7 @@ TEST_CASE("SEND with invalidate between two QPs, also on a bad link", "[sim][rc]
         pair.set_faults({rate, rate, rate, rate});
         constexpr uint32_t kCount = 20;
         for (uint32_t i = 0; i < kCount; ++i) {
-            bind_window(pair.b, 0x7701 + (i << 8));
+            pair.b.bind_window(0x7701 + (i << 8));
             pair.b.receive(buffer(3000, 0x20000 + i * 0x1000));
             PostedSend wr;
             wr.wqe.opcode = WrOpcode::SendWithInv;

@@ -9,15 +9,17 @@ using transport::Completion;
 
 namespace {
 constexpr uint64_t kHeader = 64;
+// Windows are used in turn: each has been invalidated when its turn comes again.
+constexpr uint32_t kWindows = 1024, kFirstWindow = 0x100;
 
 std::byte pattern_byte(uint64_t pattern, uint64_t i) {
     return static_cast<std::byte>((pattern * 131 + i * 7 + (i >> 8) * 13) & 0xff);
 }
-bool takes_receive(WrOpcode op) {
-    return op == WrOpcode::Send || op == WrOpcode::SendWithImm || op == WrOpcode::RdmaWriteWithImm;
-}
 bool is_send(WrOpcode op) {
-    return op == WrOpcode::Send || op == WrOpcode::SendWithImm;
+    return op == WrOpcode::Send || op == WrOpcode::SendWithImm || op == WrOpcode::SendWithInv;
+}
+bool takes_receive(WrOpcode op) {
+    return op == WrOpcode::RdmaWriteWithImm || is_send(op);
 }
 bool is_atomic(WrOpcode op) {
     return op == WrOpcode::AtomicFetchAndAdd || op == WrOpcode::AtomicCmpAndSwp;
@@ -91,6 +93,11 @@ bool Workload::post(WrOpcode op, uint32_t bytes) {
     m.bytes = bytes;
     m.pattern = messages_.size() + options_.seed * 1000;
     m.imm = static_cast<uint32_t>(random_.next());
+    if (op == WrOpcode::SendWithInv) {
+        m.imm = (kFirstWindow + windows_ % kWindows) << 8 | (windows_ / kWindows & 0xff);
+        if (windows_++ < kWindows) to_.keys.remove_window(m.imm);  // of traffic before this
+        to_.bind_window(m.imm);
+    }
     m.signaled = !random_.chance(options_.unsignaled);
     m.local = carve(from_, from_next_, bytes, 0);
     PostedSend wr;
@@ -166,9 +173,12 @@ void Workload::on_receive(const Completion& c) {
     if (c.byte_len != m.bytes) fail("byte_len", i);
     const bool write = m.op == WrOpcode::RdmaWriteWithImm;
     if (c.opcode != (write ? WcOpcode::RecvRdmaWithImm : WcOpcode::Recv)) fail("receive opcode", i);
-    const bool imm = m.op != WrOpcode::Send;
-    if ((c.wc_flags & wc_flags::kWithImm) != (imm ? wc_flags::kWithImm : 0)) fail("imm flag", i);
-    if (imm && c.imm_data != m.imm) fail("imm data", i);
+    const uint32_t flags = m.op == WrOpcode::Send          ? 0
+                           : m.op == WrOpcode::SendWithInv ? wc_flags::kWithInv
+                                                           : wc_flags::kWithImm;
+    if ((c.wc_flags & (wc_flags::kWithImm | wc_flags::kWithInv)) != flags) fail("imm flag", i);
+    if (flags != 0 && c.imm_data != m.imm) fail("imm data", i);
+    if (flags == wc_flags::kWithInv && to_.keys.may_invalidate(m.imm, kPd, to_.qp.config().qpn)) fail("still bound", i);
     if (!holds(to_, m.receive, write ? 0 : m.bytes, m.pattern)) fail("receive data", i);
     if (write && !holds(to_, {{m.remote, m.bytes, kKey}}, m.bytes, m.pattern)) fail("write data", i);
 }

@@ -12,9 +12,15 @@ namespace rocemu::sim {
 
 struct WorkloadOptions {
     uint64_t seed = 1;
-    std::vector<WrOpcode> operations{
-        WrOpcode::Send,     WrOpcode::SendWithImm,       WrOpcode::RdmaWrite,      WrOpcode::RdmaWriteWithImm,
-        WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd, WrOpcode::AtomicCmpAndSwp,   WrOpcode::AtomicWrite};
+    std::vector<WrOpcode> operations{WrOpcode::Send,
+                                     WrOpcode::SendWithImm,
+                                     WrOpcode::SendWithInv,
+                                     WrOpcode::RdmaWrite,
+                                     WrOpcode::RdmaWriteWithImm,
+                                     WrOpcode::RdmaRead,
+                                     WrOpcode::AtomicFetchAndAdd,
+                                     WrOpcode::AtomicCmpAndSwp,
+                                     WrOpcode::AtomicWrite};
     uint32_t max_bytes = 20'000;
     uint32_t max_sges = 4;
     double unsignaled = 0.3;
@@ -44,7 +50,7 @@ class Workload {
     struct Message {
         WrOpcode op;
         uint32_t bytes = 0;
-        uint32_t imm = 0;
+        uint32_t imm = 0;  // or the window that is invalidated
         std::vector<Sge> local;
         std::vector<Sge> receive;  // where a SEND ends up
         uint64_t remote = 0;
@@ -64,6 +70,7 @@ class Workload {
     std::vector<Message> messages_;
     std::vector<size_t> receives_;  // message number of each receive
     size_t completed_ = 0, received_ = 0;
+    uint32_t windows_ = 0;
     uint64_t from_next_, to_next_, from_end_, to_end_;
     uint64_t counter_va_;         // atomics work on it
     uint64_t counter_value_ = 0;  // what it will be when all atomics posted so far have run
