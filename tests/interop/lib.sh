@@ -36,6 +36,8 @@ guest_tap() {
     shift 2
     # UML and QEMU both open the tap with virtio-net headers.
     ip -n "$ns" tuntap add tap0 mode tap vnet_hdr || return
+    # Several windows of packets: the guest may not run for long.
+    ip -n "$ns" link set tap0 txqueuelen 30000
     for i in tap0 "$@"; do
         ip -n "$ns" link set "$i" mtu "$mtu" up || return
         # Whole packets with finished checksums, as on a cable.

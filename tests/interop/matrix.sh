@@ -5,7 +5,9 @@
 #
 #   $ns_a: rocemud on wire0, 10.88.0.1, fd00:88::1   veth   $ns_b: lossy_wire - tap - guest with rxe0, .2
 #
-# ROCEMU_FULL=1 plays all cases (hours) and writes docs/interop.md, else a pairwise subset and build/interop.md.
+# ROCEMU_FULL=1 plays all cases and writes docs/interop.md, else a pairwise subset and build/interop.md.
+# ROCEMU_LANES: so many cases at a time. ROCEMU_RESUME=1 leaves out the cases that are ok in the results of the run
+# before (build/interop-results.tsv) and adds to them.
 # ROCEMU_REFERENCE=1 instead records what Linux against Linux gives, into reference.tsv.
 # ROCEMU_CASES=REGEX plays only the cases whose name matches. ROCEMU_MATRIX_BUDGET: seconds after which no case begins.
 # Then a soak: ROCEMU_SOAK_CONNECTIONS (100) for ROCEMU_SOAK_SECONDS (8) with 1 % loss; ROCEMU_SOAK_ONLY=1 only that;
@@ -19,6 +21,7 @@ matrix=$interop/matrix.py
 peer=$ROCEMU_BUILD/tests/interop/interop_peer
 results=$ROCEMU_BUILD/interop-results.tsv
 wire=$testlib_tmp/wire.sock
+lanes=${ROCEMU_LANES:-6}
 : "${ROCEMU_SOAK_SECONDS:=8}" "${ROCEMU_SOAK_CONNECTIONS:=100}"
 
 in_guest() { guest_exec "$ns_a" "$ip_b" "$@"; }
@@ -36,23 +39,31 @@ net_for_matrix() {
     wait_until 10 grep -q ready "$testlib_tmp/wire.log" || { cat "$testlib_tmp/wire.log"; return 1; }
 }
 
-guest_for_matrix() { guest_start "$ns_b" $ip_b/24 4200 fd00:88::2/64; }
+guest_for_matrix() {
+    local mac
+    guest_start "$ns_b" $ip_b/24 4200 fd00:88::2/64 || return
+    # A guest that is busy does not wait for its neighbour's answer: it refuses to connect.
+    mac=$(ip netns exec "$ns_a" cat /sys/class/net/wire0/address)
+    in_guest 20 "for nic in eth0 vec0; do [ ! -e /sys/class/net/\$nic ] || break; done
+        ip neigh replace $ip_a lladdr $mac nud permanent dev \$nic
+        ip neigh replace fd00:88::1 lladdr $mac nud permanent dev \$nic"
+}
 
 # Linux against Linux: both processes in the guest, each with its own queue pairs on rxe0.
 record_reference() {
     in_guest 300 "cat >/tmp/cases <<'.'
 $("$matrix" reference)
 .
-        interop_peer serve rxe0 18700 >&2 & wait-listen 18700
-        interop_peer drive rxe0 127.0.0.1 18700 /tmp/cases /tmp/results >&2; cat /tmp/results" >"$results" || { cat "$results"; return 1; }
+        interop_peer serve rxe0 18700 1 >&2 & wait-listen 18700
+        interop_peer drive rxe0 127.0.0.1 18700 1 /tmp/cases /tmp/results >&2; cat /tmp/results" >"$results" || { cat "$results"; return 1; }
     "$matrix" record "$results"
 }
 
-# with_guest LIMIT VERB ARG...: interop_peer VERB attached to rocemud, with its server in the guest.
+# with_guest LIMIT LANES VERB ARG...: interop_peer VERB attached to rocemud, with its server in the guest.
 with_guest() {
-    local server rc limit=$1 verb=$2 port=$((18700 + RANDOM % 1000))
-    shift 2
-    in_guest "$limit" "interop_peer serve rxe0 $port" >"$testlib_tmp/server.log" 2>&1 &
+    local server rc limit=$1 lanes=$2 verb=$3 port=$((18700 + RANDOM % 1000))
+    shift 3
+    in_guest "$limit" "interop_peer serve rxe0 $port $lanes" >"$testlib_tmp/server.log" 2>&1 &
     server=$!
     in_guest 25 "wait-listen $port" || { echo "the guest's side does not listen"; cat "$testlib_tmp/server.log"; return 2; }
     on_a "$peer" "$verb" rocemu0 "$ip_b" "$port" "$@"
@@ -62,14 +73,21 @@ with_guest() {
 }
 
 play_matrix() {
-    local full=() out=$ROCEMU_BUILD/interop.md budget=${ROCEMU_MATRIX_BUDGET:-240} cases=$testlib_tmp/cases.txt
+    local full=() done=() append=no out=$ROCEMU_BUILD/interop.md budget=${ROCEMU_MATRIX_BUDGET:-240} build
+    local cases=$testlib_tmp/cases.txt
     if [ -n "${ROCEMU_FULL:-}" ]; then
         full=(--full)
         out=$testlib_root/docs/interop.md
         budget=${ROCEMU_MATRIX_BUDGET:-86400}
     fi
-    "$matrix" cases "${full[@]}" | grep -E "^name=[^ ]*(${ROCEMU_CASES:-})" >"$cases"
-    with_guest $((budget + 300)) drive "$cases" "$results" --wire "$wire" --budget "$budget"
+    if [ -n "${ROCEMU_RESUME:-}" ] && [ -s "$results" ]; then
+        done=("$results")
+        append=yes
+    fi
+    build=$(cat "$rocemud" "$ROCEMU_BUILD"/lib/provider/*.so | sha256sum | cut -c 1-12)
+    "$matrix" cases "${full[@]}" "${done[@]}" | grep -E "^name=[^ ]*(${ROCEMU_CASES:-})" >"$cases"
+    with_guest $((budget + 300)) "$lanes" drive "$lanes" "$cases" "$results" --wire "$wire" --budget "$budget" \
+        --build "$build" --append "$append"
     [ $? -le 1 ] || return 1
     [ -z "${ROCEMU_CASES:-}" ] || { cat "$results"; out=/dev/null; }
     "$matrix" report "$results" "$(sed -n 's/.*ready, \(Linux [^,]*\).*/\1/p' "$guest_log" | tr -d '\r'), $engine" "$out"
@@ -81,7 +99,7 @@ rss() { awk '/VmRSS/ { print $2 }' "/proc/$daemon_a/status"; }
 play_soak() {
     local before
     before=$(rss)
-    with_guest $((ROCEMU_SOAK_SECONDS + 200)) soak "$ROCEMU_SOAK_CONNECTIONS" "$ROCEMU_SOAK_SECONDS" 1 "$wire" || return
+    with_guest $((ROCEMU_SOAK_SECONDS + 200)) 1 soak "$ROCEMU_SOAK_CONNECTIONS" "$ROCEMU_SOAK_SECONDS" 1 "$wire" || return
     echo "resident memory of rocemud: $before KiB before, $(rss) KiB after"
     "$rocemu" counters --socket "$sock_a" | grep -E 'retr|nak|timeout|dup|drop|rnr' | grep -v ' 0$'
     [ -z "${ROCEMU_SOAK_LOG:-}" ] || cp "$testlib_tmp/log" "$ROCEMU_SOAK_LOG"

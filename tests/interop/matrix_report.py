@@ -22,13 +22,25 @@ class Counts(collections.Counter):
         return ", ".join(words)
 
 
+Result = collections.namedtuple("Result", "verdict requester responder wrong build")
+
+
 def read(path):
+    """Of a case that was played again, the last result."""
     results = {}
     for line in path.read_text().split("\n"):
         if line:
-            name, verdict, requester, responder, wrong, _ = line.split("\t")
-            results[name] = (verdict, requester, responder, wrong)
+            name, verdict, requester, responder, wrong, _, build = line.split("\t")
+            results[name] = Result(verdict, requester, responder, wrong, build)
     return results
+
+
+def builds_of(results):
+    counts = collections.Counter(r.build for r in results)
+    if len(counts) == 1:
+        return "All were played with one build of rocemu."
+    return "Played with several builds of rocemu, the last results of each case: " + ", ".join(
+        f"{n} with `{build}`" for build, n in counts.items()) + "."
 
 
 def table(head, rows):
@@ -46,7 +58,7 @@ def plain_tables(cases, results):
         counts = collections.defaultdict(Counts)
         for name, _, row, fault in cases:
             if fault == "none" and name in results:
-                counts[row[column], row[5]][results[name][0]] += 1
+                counts[row[column], row[5]][results[name].verdict] += 1
         rows = [[f"`{v}`" if column == 0 else v, *(counts[v, role].cell() for role in matrix.ROLES)] for v in values]
         out += table([FACTOR_NAMES[column], "rocemu is requester", "rocemu is responder"], rows)
     return out
@@ -57,12 +69,12 @@ def fault_table(cases, results, reference, exceptions):
     for name, key, row, fault in cases:
         if fault == "none" or name not in results:
             continue
-        verdict, requester, responder, _ = results[name]
+        verdict, requester, responder, *_ = results[name]
         same = "yes" if f"{key} {row[5]}" not in exceptions else "no, see below"
         if verdict != "ok":
             same = "**failed**" if verdict == "failed" else verdict
-        rows.append([f"`{key}`", row[5].split("-")[1], f"`{requester}`", f"`{responder}`", same])
-    return table(["operation/fault", "rocemu", "requester saw", "responder saw", "as Linux against Linux"], rows)
+        rows.append([f"`{key}`", row[4], row[5].split("-")[1], f"`{requester}`", f"`{responder}`", same])
+    return table(["operation/fault", "IP", "rocemu", "requester saw", "responder saw", "as Linux against Linux"], rows)
 
 
 def write(path, kernel, out):
@@ -73,14 +85,16 @@ def write(path, kernel, out):
     total, problems = Counts(), []
     for name, _, row, fault in cases:
         if name not in results:
+            total["not-reached"] += 1
             continue
-        verdict, requester, responder, wrong = results[name]
+        verdict, requester, responder, wrong, _ = results[name]
         total[verdict] += 1
         if verdict == "failed" or (verdict == "unsupported" and required(row)):
             problems.append(f"{name}: {verdict}: requester {requester}; responder {responder}; {wrong}")
     text = ["# Interoperation with Linux", "",
             f"Written by tests/interop/matrix.sh ({'all cases' if full else 'the subset for every change'}); do not edit.",
-            f"The peer is {kernel}, with its rdma_rxe. {sum(total.values())} cases: {total.cell()}.", "",
+            f"The peer is {kernel}, with its rdma_rxe. {sum(total.values())} cases: {total.cell()}.",
+            builds_of(results[case[0]] for case in cases if case[0] in results), "",
             "## Counts", "", *plain_tables(cases, results),
             "## Error cases", "",
             "The second of three messages has the fault; each line shows completions in order, state of the queue pair and",
@@ -98,4 +112,4 @@ def write(path, kernel, out):
     for problem in problems:
         print(problem)
     print(f"{sum(total.values())} cases: {total.cell()}")
-    return 1 if problems or not total["ok"] else 0
+    return 1 if problems or not total["ok"] or (full and total["not-reached"]) else 0

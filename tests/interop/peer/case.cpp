@@ -74,7 +74,8 @@ std::string blanks(std::string text) {
 
 uint32_t Case::messages() const {
     if (fault != Fault::None) return 3;
-    return size > 65536 ? 2 : 8;
+    if (size <= 65536) return 8;
+    return loss_percent > 1 ? 1 : 2;
 }
 
 bool Case::takes_receive() const {
@@ -107,6 +108,10 @@ Case parse_case(const std::string& line) {
             set_fault(c, value);
         else if (key == "rnr_retry")
             c.rnr_retry = number(value);
+        else if (key == "timeout")
+            c.timeout = number(value);
+        else if (key == "any_key")
+            c.any_key = true;
         else if (key == "want_requester")
             c.want_requester = blanks(value);
         else if (key == "want_responder")

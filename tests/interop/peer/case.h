@@ -38,6 +38,8 @@ struct Case {
     bool driver_requests = true;  // else the server's side is the requester
     Fault fault = Fault::None;
     uint32_t rnr_retry = 7;
+    uint32_t timeout = 14;                       // of the queue pairs, as the verbs encode it
+    bool any_key = false;                        // the remote key is not looked at: 0 will do
     std::string want_requester, want_responder;  // empty: whatever comes
     std::string text;                            // the line itself
 

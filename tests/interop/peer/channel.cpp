@@ -27,17 +27,22 @@ void no_delay(int fd) {
 
 }  // namespace
 
-Channel Channel::listen(uint16_t port) {
-    const int listener = new_socket();
+Listener::Listener(uint16_t port) : fd_(new_socket()) {
     const int on = 1;
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     sockaddr_in any{};
     any.sin_family = AF_INET;
     any.sin_port = htons(port);
-    if (bind(listener, reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 || ::listen(listener, 1) != 0)
+    if (bind(fd_, reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 || ::listen(fd_, 64) != 0)
         throw Failure("cannot listen on port " + std::to_string(port));
-    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    close(listener);
+}
+
+Listener::~Listener() {
+    close(fd_);
+}
+
+Channel Listener::accept() {
+    const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) throw Failure("accept failed");
     no_delay(fd);
     return Channel(fd);

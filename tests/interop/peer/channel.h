@@ -17,7 +17,6 @@ struct Failure : std::runtime_error {
 
 class Channel {
   public:
-    static Channel listen(uint16_t port);  // and accepts one connection
     static Channel connect(const std::string& address, uint16_t port);
     Channel(Channel&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
     Channel(const Channel&) = delete;
@@ -43,7 +42,19 @@ class Channel {
     void barrier() { (void)exchange(uint8_t{1}); }
 
   private:
+    friend class Listener;
     explicit Channel(int fd) : fd_(fd) {}
+    int fd_;
+};
+
+class Listener {
+  public:
+    explicit Listener(uint16_t port);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Channel accept();
+
+  private:
     int fd_;
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // interop_peer: an ordinary verbs program (libibverbs only) that plays cases of the interoperation matrix between two
 // devices. The same program runs attached to rocemud and inside the Linux guest.
-//   interop_peer serve DEVICE PORT
-//   interop_peer drive DEVICE ADDRESS PORT CASES RESULTS [--wire SOCKET] [--budget SECONDS]
+//   interop_peer serve DEVICE PORT LANES
+//   interop_peer drive DEVICE ADDRESS PORT LANES CASES RESULTS [--wire SOCKET] [--budget SECONDS] [--build ID]
+//                      [--append yes]
 //   interop_peer soak DEVICE ADDRESS PORT CONNECTIONS SECONDS LOSS_PERCENT [WIRE_SOCKET]
 // Exit code of drive: 0 all is well, 1 cases failed, 2 the run itself failed.
 #include <cstdio>
@@ -18,8 +19,9 @@ namespace {
 
 int usage() {
     std::fputs(
-        "interop_peer serve DEVICE PORT\n"
-        "interop_peer drive DEVICE ADDRESS PORT CASES RESULTS [--wire SOCKET] [--budget SECONDS]\n"
+        "interop_peer serve DEVICE PORT LANES\n"
+        "interop_peer drive DEVICE ADDRESS PORT LANES CASES RESULTS [--wire SOCKET] [--budget SECONDS] [--build ID] "
+        "[--append yes]\n"
         "interop_peer soak DEVICE ADDRESS PORT CONNECTIONS SECONDS LOSS_PERCENT [WIRE_SOCKET]\n",
         stderr);
     return 2;
@@ -30,27 +32,30 @@ uint16_t port_of(const char* text) {
 }
 
 int run(int argc, char** argv) {
-    if (argc == 4 && std::strcmp(argv[1], "serve") == 0) {
-        Device device(argv[2]);
-        Channel channel = Channel::listen(port_of(argv[3]));
-        serve(channel, device);
-        return 0;
-    }
-    if (argc >= 7 && std::strcmp(argv[1], "drive") == 0) {
+    if (argc == 5 && std::strcmp(argv[1], "serve") == 0)
+        return serve(argv[2], port_of(argv[3]), static_cast<unsigned>(std::atoi(argv[4])));
+    if (argc >= 8 && std::strcmp(argv[1], "drive") == 0) {
         DriverOptions options;
-        options.cases = argv[5];
-        options.results = argv[6];
-        for (int i = 7; i + 1 < argc; i += 2) {
+        options.device = argv[2];
+        options.address = argv[3];
+        options.port = port_of(argv[4]);
+        options.lanes = static_cast<unsigned>(std::atoi(argv[5]));
+        options.cases = argv[6];
+        options.results = argv[7];
+        for (int i = 8; i < argc; i += 2) {
+            if (i + 1 == argc) return usage();
             if (std::strcmp(argv[i], "--wire") == 0)
                 options.wire = argv[i + 1];
             else if (std::strcmp(argv[i], "--budget") == 0)
                 options.budget = std::atof(argv[i + 1]);
+            else if (std::strcmp(argv[i], "--build") == 0)
+                options.build = argv[i + 1];
+            else if (std::strcmp(argv[i], "--append") == 0)
+                options.append = std::strcmp(argv[i + 1], "yes") == 0;
             else
                 return usage();
         }
-        Device device(argv[2]);
-        Channel channel = Channel::connect(argv[3], port_of(argv[4]));
-        return drive(channel, device, options) == 0 ? 0 : 1;
+        return drive(options);
     }
     if ((argc == 8 || argc == 9) && std::strcmp(argv[1], "soak") == 0) {
         SoakOptions options;

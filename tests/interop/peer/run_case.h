@@ -6,6 +6,7 @@
 #include "case.h"
 #include "channel.h"
 #include "device.h"
+#include "wire_control.h"
 
 namespace interop {
 
@@ -19,6 +20,7 @@ struct Reports {
     Report requester, responder;
 };
 
-Reports run_case(Channel& channel, Device& device, const Case& c, bool requester);
+// The wire, if it is this side's to tell, is told which queue pairs the case has.
+Reports run_case(Channel& channel, Device& device, const Case& c, bool requester, WireControl* wire);
 
 }  // namespace interop

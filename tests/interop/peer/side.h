@@ -48,6 +48,8 @@ class Side {
 
     [[nodiscard]] bool all_sent() const { return outcome_.finished() >= case_.messages(); }
     [[nodiscard]] std::string outcome();
+    // Whether nothing is under way any more that no completion tells of: WRITEs that are not acknowledged.
+    [[nodiscard]] bool arrived();
     // Empty, or what is wrong in this side's memory.
     [[nodiscard]] std::string check_memory();
 

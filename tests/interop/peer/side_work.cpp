@@ -76,6 +76,7 @@ ibv_send_wr Side::request(uint32_t m, const Ready& peer, ibv_sge& sge) {
     // Both sides have the same arena.
     uint64_t remote = peer_.address + static_cast<uint64_t>(arena_.payload(m) - arena_.payload(0));
     uint32_t rkey = peer_.rkey;
+    if (case_.any_key) rkey = 0;
     if (fault == Fault::Bounds) remote = peer_.region_end - size + (case_.atomic() ? 8 : 1);
     if (fault == Fault::Unaligned) remote += 4;
     if (fault == Fault::Rkey) rkey ^= 7;
@@ -117,6 +118,11 @@ bool Side::poll() {
     else
         outcome_.add_receive(case_, wc, window_keys_[wc.wr_id % 8]);
     return true;
+}
+
+bool Side::arrived() {
+    if (requester_ || case_.reliable() || case_.takes_receive()) return true;
+    return check_responder().empty();
 }
 
 std::string Side::check_memory() {

@@ -139,7 +139,7 @@ std::pair<Figures, Figures> play(Channel& channel, Device& device, uint32_t side
                                  WireControl* wire) {
     Soak s(channel, device, side, o.connections);
     s.connect();
-    if (wire != nullptr) wire->begin("soak", o.loss_percent, kRecordedBytes);
+    if (wire != nullptr) wire->begin("soak", o.loss_percent, 0, 0, kRecordedBytes);
     channel.barrier();
     try {
         s.run(o.seconds);

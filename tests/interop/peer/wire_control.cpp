@@ -26,12 +26,13 @@ WireControl::~WireControl() {
     if (fd_ >= 0) close(fd_);
 }
 
-void WireControl::begin(const std::string& name, unsigned loss_percent, unsigned recorded) {
+void WireControl::begin(const std::string& name, unsigned loss_percent, uint32_t mine, uint32_t theirs,
+                        unsigned recorded) {
     // The seed follows from the name: a case alone loses what it loses among others.
     unsigned seed = 5381;
     for (const char c : name) seed = seed * 33 + static_cast<unsigned char>(c);
     tell("begin " + name + " " + std::to_string(loss_percent * 10000) + " " + std::to_string(seed) + " " +
-         std::to_string(recorded));
+         std::to_string(recorded) + " " + std::to_string(theirs) + " " + std::to_string(mine));
 }
 
 void WireControl::end(bool keep) {

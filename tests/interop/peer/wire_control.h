@@ -3,6 +3,7 @@
 // be kept. Without a socket there is no such wire, and nothing is told.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace interop {
@@ -13,8 +14,9 @@ class WireControl {
     ~WireControl();
     WireControl(const WireControl&) = delete;
 
-    // Records so many bytes of each packet.
-    void begin(const std::string& name, unsigned loss_percent, unsigned recorded = 65535);
+    // For packets to these queue pairs of this side and of the other; 0: all. Records so many bytes of each.
+    void begin(const std::string& name, unsigned loss_percent, uint32_t mine = 0, uint32_t theirs = 0,
+               unsigned recorded = 65535);
     void end(bool keep);
 
   private:
