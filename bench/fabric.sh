@@ -3,54 +3,17 @@
 # fabric.sh [ROUNDS [PAYLOAD...]]: Debian's perftest through the embedded fabric with each value of daemon.payload in turn
 # (default: auto pull), beside a memcpy+CRC roofline and kernel TCP over loopback measured in the same rounds. Prints
 # medians, ratios, spread and the path that carried the bytes; the same as JSON in $ROCEMU_BENCH_JSON if that is set.
-# Gates nothing. Needs a build with -Dbench=true (ROCEMU_BUILD, default build/).
+# Gates nothing. Needs a build with -Dbench=true. See lib.sh for the environment.
 set -uo pipefail
-root=$(cd "$(dirname "$0")/.." && pwd)
-build=${ROCEMU_BUILD:-$root/build}
+# shellcheck source=bench/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 rounds=${1:-3}
 shift $(($# > 0))
 payloads=("$@")
 [ ${#payloads[@]} -gt 0 ] || payloads=(auto pull)
-yardsticks=$build/bench/yardsticks
-for need in "$build/apps/rocemud" "$build/apps/rocemu" "$yardsticks"; do
-    [ -x "$need" ] || { echo "fabric.sh: $need is missing (meson setup build -Dbench=true)" >&2; exit 1; }
-done
-state=$(mktemp -d "${TMPDIR:-/tmp}/rocemu-bench.XXXXXX") || exit 1
 shared=$(mktemp "/dev/shm/rocemu-bench.XXXXXX") || exit 1
 truncate -s 64M "$shared"
-daemon=
-# daemon_down: ends the daemon.
-daemon_down() { [ -z "$daemon" ] || { kill "$daemon"; wait "$daemon"; } 2>/dev/null; daemon=; }
-finish() { daemon_down; rm -rf "$state" "$shared"; }
-trap finish EXIT
-export ROCEMU_SOCKET=$state/rocemud.sock
-# daemon_up PAYLOAD
-daemon_up() {
-    rm -f "$state/ready"
-    mkfifo "$state/ready"
-    exec 6<>"$state/ready"
-    printf '[daemon]\npayload = "%s"\n' "$1" >"$state/config.toml"
-    "$build/apps/rocemud" --config "$state/config.toml" --ready-fd 6 >"$state/log" 2>&1 &
-    daemon=$!
-    read -r -t 20 -u 6 _ || { cat "$state/log" >&2; exit 1; }
-    exec 6>&-
-}
-
-port=$((20000 + RANDOM % 20000))
-# measure COLUMN PROGRAM ARG...: that column of what the client reports (4: Gbit/s, 5: million messages a second); 0 when
-# it fails.
-measure() {
-    local column=$1
-    shift
-    port=$((port + 1))
-    "$build/apps/rocemu" run -- "$@" -F -p $port -d rocemu0 --report_gbits >"$state/server" 2>&1 </dev/null &
-    local server=$!
-    for _ in $(seq 100); do grep -q waiting "$state/server" 2>/dev/null && break; sleep 0.05; done
-    sleep 0.2
-    timeout 60 "$build/apps/rocemu" run -- "$@" -F -p $port -d rocemu1 --report_gbits 127.0.0.1 >"$state/client" 2>&1 </dev/null
-    wait $server 2>/dev/null
-    awk -v c="$column" '/^ *#bytes/ { header = 1; next } header && NF >= 4 { rate = $c } END { print rate + 0 }' "$state/client"
-}
+trap 'finish; rm -f "$shared"' EXIT
 # paths: which paths have carried bytes since the daemon started.
 paths() {
     "$build/apps/rocemu" counters --json | python3 -c '
@@ -62,19 +25,19 @@ print("+".join(n for n in ("captured", "deferred", "mapped", "process_vm", "agen
 }
 # name|column|program and arguments
 cases=(
-    "send 8 B, M/s|5|ib_send_bw -s 8 -D 1"
-    "write 8 B, M/s|5|ib_write_bw -s 8 -D 1"
-    "write 4 KiB|4|ib_write_bw -s 4096 -D 1"
-    "write 64 KiB|4|ib_write_bw -s 65536 -D 1"
-    "write 1 MiB|4|ib_write_bw -s 1048576 -D 1"
-    "send 64 KiB|4|ib_send_bw -s 65536 -D 1"
-    "read 64 KiB|4|ib_read_bw -s 65536 -D 1"
-    "write 64 KiB, shared|4|ib_write_bw -s 65536 -D 1 --mmap=$shared"
-    "read 64 KiB, shared|4|ib_read_bw -s 65536 -D 1 --mmap=$shared"
+    "send 8 B, M/s|5|ib_send_bw --report_gbits -s 8 -D 1"
+    "write 8 B, M/s|5|ib_write_bw --report_gbits -s 8 -D 1"
+    "write 4 KiB|4|ib_write_bw --report_gbits -s 4096 -D 1"
+    "write 64 KiB|4|ib_write_bw --report_gbits -s 65536 -D 1"
+    "write 1 MiB|4|ib_write_bw --report_gbits -s 1048576 -D 1"
+    "send 64 KiB|4|ib_send_bw --report_gbits -s 65536 -D 1"
+    "read 64 KiB|4|ib_read_bw --report_gbits -s 65536 -D 1"
+    "write 64 KiB, shared|4|ib_write_bw --report_gbits -s 65536 -D 1 --mmap=$shared"
+    "read 64 KiB, shared|4|ib_read_bw --report_gbits -s 65536 -D 1 --mmap=$shared"
 )
 for ((i = 0; i < rounds; i++)); do
-    "$yardsticks" roofline >>"$state/roofline"
-    "$yardsticks" tcp >>"$state/tcp"
+    "${prefix[@]}" "$yardsticks" roofline >>"$state/roofline"
+    "${prefix[@]}" "$yardsticks" tcp >>"$state/tcp"
     for payload in "${payloads[@]}"; do
         for c in "${!cases[@]}"; do
             daemon_up "$payload"
