@@ -7,11 +7,11 @@
 // DIFFERENCE: the credits of an ACK: we promise the receives that are posted (IBTA 9.7.7.2), the peer says nothing (31)
 // DIFFERENCE: MigReq, IP identification, UDP source port: not fixed by the specification; MigReq is 0 on both sides
 // DIFFERENCE: the compare data of a FETCH_ADD: without meaning (IBTA volume 1, 9.3.4); the peer leaves something there
-// DIFFERENCE: 0x61 (invalid request) where the peer answers 0x63 to a SEND longer than the receive: the peer's
-// deviation DIFFERENCE: with loss, how often and in what order packets are sent again, and where a READ is continued
+// DIFFERENCE: 0x61 (invalid request) where the peer answers 0x63 to a SEND longer than the receive
+// DIFFERENCE: with loss, how often and in what order packets are sent again, and where a READ is continued
 // DIFFERENCE: with loss, the MSN of an answer to a repetition: the peer sends its newest, we the one of the request
 // DIFFERENCE: a SEND with invalidate of a key that is neither a bound window nor fast-registered is refused with 0x62
-// DIFFERENCE: ATOMIC WRITE (annex A19) is not supported: that recording is left out
+//
 // UC and datagrams have no answers to compare: what is received must be, and nothing may be said.
 #pragma once
 
