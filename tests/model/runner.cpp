@@ -66,8 +66,7 @@ class Run {
           trace_(trace),
           party_{make_party(s, 0), make_party(s, 1)},
           oracle_{Oracle(s, 0, *party_[0], *party_[1]), Oracle(s, 1, *party_[1], *party_[0])},
-          rules_{WireRules(s, 0, *party_[0], oracle_[0], oracle_[1]),
-                 WireRules(s, 1, *party_[1], oracle_[1], oracle_[0])} {
+          rules_{WireRules(s, 0, oracle_[0], oracle_[1]), WireRules(s, 1, oracle_[1], oracle_[0])} {
         for (uint32_t i = 0; i < 2; ++i) {
             oracle_[i].weather = weather_of(s, i);
             party_[i]->on_completion = [this, i](const transport::Completion& c) {

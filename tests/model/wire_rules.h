@@ -16,8 +16,8 @@ namespace rocemu::model {
 class WireRules {
   public:
     // `mine`: messages that the party sends; `theirs`: messages that it receives.
-    WireRules(const Schedule& schedule, uint32_t who, const Party& party, const Oracle& mine, const Oracle& theirs)
-        : schedule_(schedule), who_(who), party_(party), mine_(mine), theirs_(theirs) {}
+    WireRules(const Schedule& schedule, uint32_t who, const Oracle& mine, const Oracle& theirs)
+        : schedule_(schedule), who_(who), mine_(mine), theirs_(theirs) {}
 
     void delivered(const wire::PacketView& p, Instant now);
     void sent(const wire::PacketView& p, Instant now);
@@ -36,7 +36,6 @@ class WireRules {
 
     const Schedule& schedule_;
     uint32_t who_;
-    const Party& party_;
     const Oracle& mine_;
     const Oracle& theirs_;
     std::string error_;

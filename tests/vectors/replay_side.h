@@ -66,7 +66,7 @@ class Side {
     sim::Link out_{1};
     Instant now_{1000};
     uint64_t next_buffer_;
-    size_t posted_ = 0, receives_ = 0, received_ = 0;
+    size_t posted_ = 0, receives_ = 0;
     std::function<uint64_t(uint32_t rkey, uint64_t va)> regions_;  // the peer's address as ours
     std::map<uint32_t, memory::Region> offered_;                   // by rkey
     std::vector<Sge> buffers_;                                     // of each message posted
