@@ -20,8 +20,9 @@ namespace {
 
 constexpr uint16_t kDescriptors = 512;
 constexpr size_t kBurst = 64;
-constexpr unsigned kSlots = 4096;               // of each af_packet ring: a full one loses frames
-constexpr unsigned kFewSlots = 256;             // where RLIMIT_MEMLOCK does not allow more
+// Of each af_packet ring: a full one loses frames, and UC and UD never send them again.
+constexpr unsigned kRingBytes = 32u << 20;
+constexpr unsigned kFewBytes = 512u << 10;  // where RLIMIT_MEMLOCK does not allow more
 constexpr uint32_t kEthernetOverhead = 14 + 4;  // header and VLAN tag; frames carry no FCS
 
 bool is_af_packet(const VdevArgs& args) {
@@ -30,13 +31,14 @@ bool is_af_packet(const VdevArgs& args) {
 
 // Slots as large as the interface's frames, at most our own largest (longer foreign frames arrive cut, and are of no
 // use to us anyway); eight to a block, which they must fill exactly. The two rings are locked memory.
-void suit_af_packet(VdevArgs& args, unsigned frames) {
+void suit_af_packet(VdevArgs& args, unsigned ring_bytes) {
     const unsigned mtu = interface_mtu(args.get("iface"));
     const unsigned slot = args.get("framesz").empty() ? af_packet_frame_size(mtu ? mtu : 1500)
                                                       : static_cast<unsigned>(std::stoul(args.get("framesz")));
     args.set_default("framesz", std::to_string(slot));
-    args.set_default("blocksz", std::to_string(std::max(slot * 8, 4096u)));
-    args.set_default("framecnt", std::to_string(frames));
+    const unsigned block = std::max(slot * 8, 4096u);
+    args.set_default("blocksz", std::to_string(block));
+    args.set_default("framecnt", std::to_string(ring_bytes / block * 8));
     args.set_default("qpairs", "1");
 }
 
@@ -75,7 +77,7 @@ std::string netdev_of(const std::string& spec) {
 uint32_t DpdkPort::room_needed(const std::string& spec) {
     VdevArgs args(spec);
     if (!is_af_packet(args)) return MbufPool::kDefaultRoom;
-    suit_af_packet(args, kSlots);
+    suit_af_packet(args, kRingBytes);
     // The driver wants a whole slot's payload to fit into one mbuf.
     return std::max<uint32_t>(MbufPool::kDefaultRoom, static_cast<uint32_t>(std::stoul(args.get("framesz"))));
 }
@@ -131,11 +133,11 @@ std::unique_ptr<DpdkPort> DpdkPort::open(const std::string& spec, MbufPool& pool
     if (rte_eth_dev_get_port_by_name(impl->name.c_str(), &impl->id) != 0) {
         const std::string bus = impl->pci ? "pci" : "vdev";
         VdevArgs suited = args;
-        if (is_af_packet(args)) suit_af_packet(suited, kSlots);
+        if (is_af_packet(args)) suit_af_packet(suited, kRingBytes);
         int e = rte_eal_hotplug_add(bus.c_str(), impl->name.c_str(), suited.arguments().c_str());
         if (e != 0 && is_af_packet(args)) {
             suited = args;
-            suit_af_packet(suited, kFewSlots);
+            suit_af_packet(suited, kFewBytes);
             e = rte_eal_hotplug_add(bus.c_str(), impl->name.c_str(), suited.arguments().c_str());
         }
         if (e != 0) {

@@ -217,6 +217,7 @@ void Receiver::look_ahead(uint32_t i) {
 
 bool Receiver::run(Device& device, Instant now) {
     const auto n = static_cast<uint32_t>(device.receive(now, frames_));
+    full_ = n == kBurst;
     if (n == 0) return false;
     for (uint32_t i = 0; i < std::min(n, kFramesAhead); ++i) prefetch(frames_[i]);
     for (uint32_t i = 0; i < std::min(n, kRecordsAhead); ++i) look_ahead(i);

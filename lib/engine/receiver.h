@@ -33,6 +33,7 @@ class Receiver {
 
     // One burst of the device. True if there were frames.
     bool run(Device& device, Instant now);
+    [[nodiscard]] bool full() const { return full_; }  // the last burst was a whole one: there may be more
 
   private:
     void handle(Device& device, uint32_t i, Instant now);
@@ -62,6 +63,7 @@ class Receiver {
     Notifier& notifier_;
     bool icrc_check_;
     QpRecord* touched_ = nullptr;
+    bool full_ = false;
     std::array<Frame, kBurst> frames_;
     std::array<uint32_t, kBurst> next_of_qp_{};  // chain of the frames with payload of one QP
     std::array<const QpRecord*, kBurst> ahead_{};  // of a frame; nullptr: as of the one before

@@ -58,9 +58,9 @@ void Scheduler::forget(Session& session) {
     session.active = false;
 }
 
-bool Scheduler::run(Instant now) {
+bool Scheduler::run(Instant now, uint32_t most) {
     bool any = false;
-    for (uint32_t turns = std::min(active_, kTurnsPerLoop); turns > 0 && head_ != nullptr;) {
+    for (uint32_t turns = std::min(active_, most); turns > 0 && head_ != nullptr;) {
         Session& session = *head_;
         head_ = session.next_active;
         if (head_ == nullptr) tail_ = nullptr;

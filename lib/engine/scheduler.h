@@ -26,10 +26,12 @@ class Scheduler {
           transmitter_(transmitter),
           completions_(completions) {}
 
+    static constexpr uint32_t kTurnsPerLoop = 256;
+
     void activate(QpRecord& record);
-    // Turns of one QP each, about one for each QP in the lists now, at most kTurnsPerLoop. True if any of them did
+    // Turns of one QP each, about one for each QP in the lists now, at most `most`. True if any of them did
     // something.
-    bool run(Instant now);
+    bool run(Instant now, uint32_t most = kTurnsPerLoop);
     // True if timers fired.
     bool expire(Instant now);
     [[nodiscard]] bool idle() const { return head_ == nullptr; }
@@ -40,7 +42,6 @@ class Scheduler {
     void forget(Session& session);  // its QPs are gone
 
   private:
-    static constexpr uint32_t kTurnsPerLoop = 256;
     static constexpr uint32_t kFetchPerTurn = 64;
     static constexpr uint32_t kTimersPerTurn = 256;
     // QPs in the error state flush whatever is posted, also receives, for which no doorbell is promised.

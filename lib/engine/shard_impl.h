@@ -47,6 +47,7 @@ struct Shard::Impl {
 
     ShardConfig config;
     Instant now;
+    bool backlog = false;  // a device had more frames than were taken in this turn
     std::atomic<bool> stop{false};
     std::thread::id owner;  // set by run()
     Notifier notifier;

@@ -11,12 +11,21 @@ namespace {
 constexpr uint32_t kDoorbellsPerSession = 256;  // QPs visited a turn: one client cannot hold the shard
 constexpr uint32_t kSessionsPerTurn = 64;
 constexpr size_t kResultsPerTurn = 64;
+constexpr uint32_t kBurstsPerTurn = 8;  // a QP's turn sends about as many frames as a burst has
 constexpr Duration kBlindSleep = kMillisecond;  // a port that cannot wake us
 }  // namespace
 
+// A device that has more than a burst gets more turns, one that goes on having more slows down what is sent: a port whose
+// ring overflows while we send loses what nobody sends again.
 bool Shard::Impl::receive() {
     bool any = false;
-    for (auto& d : devices) any |= receiver.run(*d, now);
+    backlog = false;
+    for (auto& d : devices) {
+        uint32_t bursts = 0;
+        do any |= receiver.run(*d, now);
+        while (receiver.full() && ++bursts < kBurstsPerTurn);
+        backlog |= receiver.full();
+    }
     return any;
 }
 
@@ -59,7 +68,7 @@ bool Shard::Impl::turn(Shard& shard, Instant t) {
     any |= scan_doorbells();
     any |= collect_payload();
     any |= scheduler.expire(now);
-    any |= scheduler.run(now);
+    any |= scheduler.run(now, backlog ? kBurstsPerTurn : Scheduler::kTurnsPerLoop);
     while (QpRecord* resumed = transmitter.send_stalled(now)) scheduler.activate(*resumed);
     any |= flush_ports();
     any |= completions.flush(now);

@@ -42,7 +42,7 @@ void Nic::open(const char* name) {
     }
     pd = ibv_alloc_pd(context);
     for (ibv_cq*& c : cq) c = ibv_create_cq(context, 16384, nullptr, nullptr, 0);
-    mr = ibv_reg_mr(pd, buffers.data(), buffers.size() * sizeof(Buffer), IBV_ACCESS_LOCAL_WRITE);
+    mr = ibv_reg_mr(pd, buffers.data(), buffers.size() * sizeof(Buffer), int{IBV_ACCESS_LOCAL_WRITE});
     ibv_srq_init_attr init{};
     init.attr = {kShared, 1, 0};
     srq = ibv_create_srq(pd, &init);
