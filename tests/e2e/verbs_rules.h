@@ -69,6 +69,7 @@ void xrc(Nic& a, Nic& b);
 void mapped(Nic& a, Nic& b);
 void deferred(Nic& a, Nic& b);
 void pacing(Nic& a, Nic& b);
+void cases(Nic& a, Nic& b);
 void forks(const char* a, const char* b);
 void forks_with_receives(const char* a, const char* b);
 
