@@ -47,7 +47,8 @@ struct CmQueryReply {
     uint64_t node_guid = 0;  // host order; 0: the id has no device yet
     CmAddress source, destination;
     uint8_t sgid[16] = {}, dgid[16] = {};
-    uint32_t num_paths = 0, port_num = 0;
+    uint32_t num_paths = 0;
+    uint16_t port_num = 0, port_space = 0;  // port space: enum rdma_port_space
     uint32_t flow_label = 0;
     uint16_t pkey = 0;
     uint8_t hop_limit = 0, traffic_class = 0, mtu = 0, rate = 0, packet_lifetime = 0, reserved = 0;

@@ -35,6 +35,7 @@ class Bindings {
     // The listener for a request to `address`: the exact address, else the wildcard of its family, else ::.
     [[nodiscard]] Binding* find_listener(IpService service, const wire::Gid& address);
 
+    [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(slots_.size() - free_.size()); }
     template <typename Use>
     void for_each(Use use) {
         for (auto& binding : slots_)

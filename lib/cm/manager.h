@@ -67,6 +67,8 @@ class CmManager {
     [[nodiscard]] const Counters& counters() const { return out_.counters; }
     // Slots in use, lingering ones included.
     [[nodiscard]] uint32_t connections() const { return table_.size(); }
+    // Ports and wildcards that are taken.
+    [[nodiscard]] uint32_t bindings() const { return bindings_.size(); }
 
   private:
     [[nodiscard]] Connection* find(OwnerId owner, CmId id);

@@ -131,6 +131,7 @@ std::string status_document(Control& control) {
     }
     const auto& cm = control.cm->manager().counters();
     j["cm"] = {{"connections", control.cm->manager().connections()},
+               {"bindings", control.cm->manager().bindings()},
                {"rx_mads", cm.rx_mads},
                {"tx_mads", cm.tx_mads},
                {"tx_retries", cm.tx_retries},

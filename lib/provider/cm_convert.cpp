@@ -3,15 +3,20 @@
 #include "provider/cm_convert.h"
 
 #include <arpa/inet.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "base/bytes.h"
+
 namespace rocemu::provider {
 namespace {
 
 constexpr uint8_t kExactly = 2;  // selectors of a path record
+constexpr size_t kPathRecordSize = 64;
+static_assert(sizeof(ib_path_rec_data::path_rec) == kPathRecordSize);
 
 void ah_to(const abi::CmAddressHandle& in, ib_uverbs_ah_attr& out) {
     std::memcpy(out.grh.dgid, in.dgid, sizeof out.grh.dgid);
@@ -22,6 +27,13 @@ void ah_to(const abi::CmAddressHandle& in, ib_uverbs_ah_attr& out) {
     out.sl = in.sl;
     out.is_global = in.is_global;
     out.port_num = in.port_num;
+}
+
+template <typename T>
+size_t copy_out(const T& value, void* out, size_t room) {
+    if (room < sizeof value) return 0;
+    std::memcpy(out, &value, sizeof value);
+    return sizeof value;
 }
 
 }  // namespace
@@ -54,24 +66,28 @@ bool address_from(const void* socket_address, size_t size, abi::CmAddress& out) 
 }
 
 size_t address_to(const abi::CmAddress& address, void* out, size_t room) {
-    if (address.family == 4 && room >= sizeof(sockaddr_in)) {
-        sockaddr_in a{};
-        a.sin_family = AF_INET;
-        a.sin_port = htons(address.port);
-        std::memcpy(&a.sin_addr, address.address + 12, 4);
-        std::memcpy(out, &a, sizeof a);
-        return sizeof a;
-    }
-    if (address.family == 6 && room >= sizeof(sockaddr_in6)) {
-        sockaddr_in6 a{};
-        a.sin6_family = AF_INET6;
-        a.sin6_port = htons(address.port);
-        a.sin6_scope_id = address.scope_id;
-        std::memcpy(&a.sin6_addr, address.address, 16);
-        std::memcpy(out, &a, sizeof a);
-        return sizeof a;
-    }
-    return 0;
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(address.port);
+    std::memcpy(&v4.sin_addr, address.address + 12, sizeof v4.sin_addr);
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(address.port);
+    v6.sin6_scope_id = address.scope_id;
+    std::memcpy(&v6.sin6_addr, address.address, sizeof v6.sin6_addr);
+    if (address.family == 4) return copy_out(v4, out, room);
+    return address.family == 6 ? copy_out(v6, out, room) : 0;
+}
+
+size_t ib_address_to(const abi::CmQueryReply& in, bool source, void* out, size_t room) {
+    const abi::CmAddress& address = source ? in.source : in.destination;
+    if (address.family == 0) return 0;
+    sockaddr_ib a{};
+    a.sib_family = AF_IB;
+    a.sib_pkey = htons(in.pkey);
+    std::memcpy(&a.sib_addr, source ? in.sgid : in.dgid, sizeof a.sib_addr);
+    store_be<uint64_t>(reinterpret_cast<std::byte*>(&a.sib_sid), uint64_t{in.port_space} << 16 | address.port);
+    return copy_out(a, out, room);
 }
 
 void conn_param_from(const rdma_ucm_conn_param& in, abi::CmConnParam& out) {
@@ -122,6 +138,18 @@ void path_to(const abi::CmQueryReply& in, ib_user_path_rec& out) {
     out.mtu_selector = out.rate_selector = out.packet_life_time_selector = kExactly;
     out.rate = in.rate;
     out.packet_life_time = in.packet_lifetime;
+}
+
+void path_record_to(const abi::CmQueryReply& in, std::byte* out) {
+    constexpr uint32_t kReversibleOnePath = 0x81;
+    std::memset(out, 0, kPathRecordSize);
+    std::memcpy(out + 8, in.dgid, sizeof in.dgid);
+    std::memcpy(out + 24, in.sgid, sizeof in.sgid);
+    store_be<uint32_t>(out + 44, in.flow_label << 8 | in.hop_limit);
+    store_be<uint32_t>(out + 48, uint32_t{in.traffic_class} << 24 | kReversibleOnePath << 16 | in.pkey);
+    out[54] = std::byte{static_cast<uint8_t>(kExactly << 6 | in.mtu)};
+    out[55] = std::byte{static_cast<uint8_t>(kExactly << 6 | in.rate)};
+    out[56] = std::byte{static_cast<uint8_t>(kExactly << 6 | in.packet_lifetime)};
 }
 
 void qp_attr_to(const abi::CmInitQpAttrReply& in, ib_uverbs_qp_attr& out) {

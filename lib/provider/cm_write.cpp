@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The commands of the rdma_cm device, each translated to one message of the border. Checks and errors follow what the
 // kernel does with the same write: EINVAL for a malformed one, ENOSYS for a command without a function, ENOSPC when the
-// answer does not fit. Structures grew over the years: a shorter command has zeros at its end, a reply is clipped.
+// answer does not fit.
 #include "provider/cm_write.h"
 
-#include <endian.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,38 +14,13 @@
 #include <cstring>
 
 #include "guard/fault_guard.h"
+#include "provider/cm_command.h"
 #include "provider/cm_convert.h"
+#include "provider/cm_query.h"
 #include "provider/verbs.h"
 
 namespace rocemu::provider {
 namespace {
-
-struct Command {
-    int fd;
-    Session& session;
-    uint32_t channel;
-    const std::byte* in;
-    size_t in_size, out_size;
-
-    // The command's structure; false if it is shorter than the first `required` bytes of it.
-    template <typename T>
-    [[nodiscard]] bool read(T& out, size_t required = sizeof(T)) const {
-        if (in_size < required) return false;
-        std::memset(static_cast<void*>(&out), 0, sizeof out);
-        std::memcpy(static_cast<void*>(&out), in, std::min(in_size, sizeof out));
-        return true;
-    }
-    template <typename T>
-    int answer(uint64_t address, const T& value, size_t required = sizeof(T), size_t bytes = sizeof(T)) const {
-        if (out_size < required || address == 0) return ENOSPC;
-        return guard::copy(reinterpret_cast<void*>(address), &value, std::min(out_size, bytes)) ? 0 : EFAULT;
-    }
-    template <typename Request>
-    int call(const Request& request) const {
-        typename MessageTraits<Request>::Reply reply;
-        return session.call(request, reply);
-    }
-};
 
 struct HeldFd {
     explicit HeldFd(int of) : fd(fcntl(of, F_DUPFD_CLOEXEC, 64)) {}
@@ -68,7 +42,7 @@ struct HeldFd {
     type name; /* NOLINT */           \
     if (!command.read(name, offsetof(type, field))) return EINVAL
 
-int create_id(const Command& command) {
+int create_id(const CmCommand& command) {
     READ(rdma_ucm_create_id, in);
     if (command.out_size < sizeof(rdma_ucm_create_id_resp)) return ENOSPC;
     abi::CmCreateIdRequest request;
@@ -81,7 +55,7 @@ int create_id(const Command& command) {
     return command.answer(in.response, rdma_ucm_create_id_resp{reply.id});
 }
 
-int destroy_id(const Command& command) {
+int destroy_id(const CmCommand& command) {
     READ(rdma_ucm_destroy_id, in);
     if (command.out_size < sizeof(rdma_ucm_destroy_id_resp)) return ENOSPC;
     abi::CmDestroyIdReply reply;
@@ -91,36 +65,36 @@ int destroy_id(const Command& command) {
     return command.answer(in.response, rdma_ucm_destroy_id_resp{reply.events_reported});
 }
 
-int bind_address(const Command& command, uint32_t id, const void* address, size_t size) {
+int bind_address(const CmCommand& command, uint32_t id, const void* address, size_t size) {
     abi::CmBindRequest request;
     request.id = id;
     if (!address_from(address, size, request.address) || request.address.family == 0) return EINVAL;
     return command.call(request);
 }
-int bind_ip(const Command& command) {
+int bind_ip(const CmCommand& command) {
     READ(rdma_ucm_bind_ip, in);
     return bind_address(command, in.id, &in.addr, sizeof in.addr);
 }
-int bind_any(const Command& command) {
+int bind_any(const CmCommand& command) {
     READ(rdma_ucm_bind, in);
     return bind_address(command, in.id, &in.addr, std::min<size_t>(in.addr_size, sizeof in.addr));
 }
 
-int resolve(const Command& command, abi::CmResolveAddressRequest request, const void* source, size_t source_size,
+int resolve(const CmCommand& command, abi::CmResolveAddressRequest request, const void* source, size_t source_size,
             const void* destination, size_t destination_size) {
     if (!address_from(source, source_size, request.source) ||
         !address_from(destination, destination_size, request.destination))
         return EINVAL;
     return command.call(request);
 }
-int resolve_ip(const Command& command) {
+int resolve_ip(const CmCommand& command) {
     READ(rdma_ucm_resolve_ip, in);
     abi::CmResolveAddressRequest request;
     request.id = in.id;
     request.timeout_ms = in.timeout_ms;
     return resolve(command, request, &in.src_addr, sizeof in.src_addr, &in.dst_addr, sizeof in.dst_addr);
 }
-int resolve_address(const Command& command) {
+int resolve_address(const CmCommand& command) {
     READ(rdma_ucm_resolve_addr, in);
     abi::CmResolveAddressRequest request;
     request.id = in.id;
@@ -129,44 +103,12 @@ int resolve_address(const Command& command) {
                    std::min<size_t>(in.dst_size, sizeof in.dst_addr));
 }
 
-int resolve_route(const Command& command) {
+int resolve_route(const CmCommand& command) {
     READ(rdma_ucm_resolve_route, in);
     return command.call(abi::CmResolveRouteRequest{in.id, in.timeout_ms});
 }
 
-int query_route(const Command& command) {
-    READ(rdma_ucm_query, in);
-    abi::CmQueryReply reply;
-    if (const int rc = command.session.call(abi::CmQueryRequest{in.id}, reply)) return rc;
-    rdma_ucm_query_route_resp out{};
-    out.node_guid = htobe64(reply.node_guid);
-    path_to(reply, out.ib_route[0]);
-    address_to(reply.source, &out.src_addr, sizeof out.src_addr);
-    address_to(reply.destination, &out.dst_addr, sizeof out.dst_addr);
-    out.num_paths = reply.num_paths;
-    out.port_num = static_cast<uint8_t>(reply.port_num);
-    // ibdev_index is left alone: we have none, and the library then goes by the GUID.
-    constexpr size_t kBytes = offsetof(rdma_ucm_query_route_resp, ibdev_index);
-    return command.answer(in.response, out, kBytes, kBytes);
-}
-
-int query(const Command& command) {
-    READ(rdma_ucm_query, in);
-    abi::CmQueryReply reply;
-    if (in.option == RDMA_USER_CM_QUERY_PATH || in.option == RDMA_USER_CM_QUERY_GID) return ENOSYS;  // AF_IB only
-    if (in.option != RDMA_USER_CM_QUERY_ADDR) return EINVAL;
-    if (const int rc = command.session.call(abi::CmQueryRequest{in.id}, reply)) return rc;
-    rdma_ucm_query_addr_resp out{};
-    out.node_guid = htobe64(reply.node_guid);
-    out.port_num = static_cast<uint8_t>(reply.port_num);
-    out.pkey = htobe16(reply.pkey);
-    out.src_size = static_cast<uint16_t>(address_to(reply.source, &out.src_addr, sizeof out.src_addr));
-    out.dst_size = static_cast<uint16_t>(address_to(reply.destination, &out.dst_addr, sizeof out.dst_addr));
-    constexpr size_t kBytes = offsetof(rdma_ucm_query_addr_resp, ibdev_index);
-    return command.answer(in.response, out, kBytes, kBytes);
-}
-
-int connect_id(const Command& command) {
+int connect_id(const CmCommand& command) {
     READ_UP_TO(rdma_ucm_connect, in, reserved);
     if (in.conn_param.valid == 0) return EINVAL;
     abi::CmConnectRequest request;
@@ -175,12 +117,12 @@ int connect_id(const Command& command) {
     return command.call(request);
 }
 
-int listen_id(const Command& command) {
+int listen_id(const CmCommand& command) {
     READ(rdma_ucm_listen, in);
     return command.call(abi::CmListenRequest{in.id, in.backlog});
 }
 
-int accept_id(const Command& command) {
+int accept_id(const CmCommand& command) {
     READ_UP_TO(rdma_ucm_accept, in, reserved);
     abi::CmAcceptRequest request;
     request.uid = in.uid;
@@ -189,7 +131,7 @@ int accept_id(const Command& command) {
     return command.call(request);
 }
 
-int reject_id(const Command& command) {
+int reject_id(const CmCommand& command) {
     READ(rdma_ucm_reject, in);
     abi::CmRejectRequest request;
     request.id = in.id;
@@ -199,12 +141,12 @@ int reject_id(const Command& command) {
     return command.call(request);
 }
 
-int disconnect_id(const Command& command) {
+int disconnect_id(const CmCommand& command) {
     READ(rdma_ucm_disconnect, in);
     return command.call(abi::CmDisconnectRequest{in.id});
 }
 
-int init_qp_attr(const Command& command) {
+int init_qp_attr(const CmCommand& command) {
     READ(rdma_ucm_init_qp_attr, in);
     abi::CmInitQpAttrReply reply;
     if (const int rc = command.session.call(abi::CmInitQpAttrRequest{in.id, in.qp_state}, reply)) return rc;
@@ -214,7 +156,7 @@ int init_qp_attr(const Command& command) {
 }
 
 // Blocks like a read of the descriptor: the record on the socket says that there is an event to ask for.
-int get_event(const Command& command) {
+int get_event(const CmCommand& command) {
     READ(rdma_ucm_get_event, in);
     if (command.out_size < offsetof(rdma_ucm_event_resp, reserved)) return ENOSPC;
     // A reference of our own, as the kernel has while a thread is in here: another thread may close the channel, and
@@ -247,7 +189,7 @@ int get_event(const Command& command) {
     return command.answer(in.response, out, offsetof(rdma_ucm_event_resp, reserved));
 }
 
-int set_option(const Command& command) {
+int set_option(const CmCommand& command) {
     READ(rdma_ucm_set_option, in);
     abi::CmSetOptionRequest request;
     request.id = in.id;
@@ -263,19 +205,19 @@ int set_option(const Command& command) {
     return command.call(request);
 }
 
-int notify(const Command& command) {
+int notify(const CmCommand& command) {
     READ(rdma_ucm_notify, in);
     return command.call(abi::CmNotifyRequest{in.id, in.event});
 }
 
-int join(const Command& command, abi::CmJoinRequest request, const void* address, size_t size, uint64_t response) {
+int join(const CmCommand& command, abi::CmJoinRequest request, const void* address, size_t size, uint64_t response) {
     if (command.out_size < sizeof(rdma_ucm_create_id_resp)) return ENOSPC;
     if (!address_from(address, size, request.address)) return EINVAL;
     abi::CmJoinReply reply;
     if (const int rc = command.session.call(request, reply)) return rc;
     return command.answer(response, rdma_ucm_create_id_resp{reply.id});
 }
-int join_ip(const Command& command) {
+int join_ip(const CmCommand& command) {
     rdma_ucm_join_ip_mcast in;
     if (!command.read(in, offsetof(rdma_ucm_join_ip_mcast, id) + sizeof in.id)) return EINVAL;
     abi::CmJoinRequest request;
@@ -283,7 +225,7 @@ int join_ip(const Command& command) {
     request.uid = in.uid;
     return join(command, request, &in.addr, sizeof in.addr, in.response);
 }
-int join_any(const Command& command) {
+int join_any(const CmCommand& command) {
     READ(rdma_ucm_join_mcast, in);
     abi::CmJoinRequest request;
     request.id = in.id;
@@ -292,7 +234,7 @@ int join_any(const Command& command) {
     return join(command, request, &in.addr, std::min<size_t>(in.addr_size, sizeof in.addr), in.response);
 }
 
-int leave(const Command& command) {
+int leave(const CmCommand& command) {
     READ(rdma_ucm_destroy_id, in);
     if (command.out_size < sizeof(rdma_ucm_destroy_id_resp)) return ENOSPC;
     abi::CmLeaveReply reply;
@@ -301,7 +243,7 @@ int leave(const Command& command) {
 }
 
 // Written to the channel the id goes to; the command names the one it comes from.
-int migrate(const Command& command) {
+int migrate(const CmCommand& command) {
     READ(rdma_ucm_migrate_id, in);
     if (command.out_size < sizeof(rdma_ucm_migrate_resp)) return ENOSPC;
     CmFile from;
@@ -312,14 +254,14 @@ int migrate(const Command& command) {
 }
 
 constexpr size_t kLongestCommand = 1024;  // of the structure; what is longer is not looked at
-using Function = int (*)(const Command&);
+using Function = int (*)(const CmCommand&);
 constexpr Function kFunctions[] = {
     create_id,        // RDMA_USER_CM_CMD_CREATE_ID
     destroy_id,       // _DESTROY_ID
     bind_ip,          // _BIND_IP
     resolve_ip,       // _RESOLVE_IP
     resolve_route,    // _RESOLVE_ROUTE
-    query_route,      // _QUERY_ROUTE
+    query_cm_route,   // _QUERY_ROUTE
     connect_id,       // _CONNECT
     listen_id,        // _LISTEN
     accept_id,        // _ACCEPT
@@ -333,7 +275,7 @@ constexpr Function kFunctions[] = {
     join_ip,          // _JOIN_IP_MCAST
     leave,            // _LEAVE_MCAST
     migrate,          // _MIGRATE_ID
-    query,            // _QUERY
+    query_cm,         // _QUERY
     bind_any,         // _BIND
     resolve_address,  // _RESOLVE_ADDR
     join_any,         // _JOIN_MCAST
@@ -354,7 +296,7 @@ ssize_t write_cm_command(int fd, const CmFile& file, const void* data, size_t si
     if (function == nullptr) return fail_minus_one(ENOSYS);
     const size_t in = std::min<size_t>(header.in, body.size());
     if (!guard::copy(body.data(), static_cast<const std::byte*>(data) + sizeof header, in)) return fail_minus_one(EFAULT);
-    const Command command{fd, *file.session, file.channel, body.data(), in, header.out};
+    const CmCommand command{fd, *file.session, file.channel, body.data(), in, header.out};
     const int error = function(command);
     return error == 0 ? static_cast<ssize_t>(size) : fail_minus_one(error);
 }

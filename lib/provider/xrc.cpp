@@ -68,6 +68,8 @@ ibv_qp* create_target(ibv_context* base, const ibv_qp_init_attr_ex& attr) {
     seen.qp_context = attr.qp_context;
     seen.qp_type = IBV_QPT_XRC_RECV;
     introduce(*qp, session, base, seen, reply.qpn);
+    // librdmacm takes the PD of its shared receive queue from here.
+    if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) != 0) qp->base()->pd = attr.pd;
     return qp->base();
 }
 

@@ -24,24 +24,16 @@ fabric_down() {
 
 attached() { "$rocemu" run -- "$@"; }
 
-# pair PROGRAM ARG...: the same program as server on rocemu0 and as client on rocemu1; both must exit 0. `@PORT@` and
-# the devices are filled in; perftest takes -p for its port, the pingpongs too.
-pair() {
-    local port server rc out=$testlib_tmp/server.$BASHPID program=$1
-    shift
-    free_port
-    attached "$program" -d rocemu0 -p "$port" "$@" >"$out" 2>&1 </dev/null &
-    server=$!
-    if ! wait_until 20 listens "$port"; then
-        echo "the server does not listen:"; cat "$out"; end_process "$server"; return 1
-    fi
-    attached "$program" -d rocemu1 -p "$port" "$@" 127.0.0.1
-    rc=$?
-    if [ $rc != 0 ]; then echo "client: exit code $rc; server:"; end_process "$server"; cat "$out"; return 1; fi
-    wait "$server"
-    rc=$?
-    if [ $rc != 0 ]; then echo "server: exit code $rc:"; cat "$out"; return 1; fi
-}
+# shellcheck source=tests/support/two_sides.sh
+. "$testlib_root/tests/support/two_sides.sh"
+server_run=("$rocemu" run --) client_run=("${server_run[@]}") client_host=()
+server_view() { "$rocemu" "$1" --json; }
+# The two default devices; TCP is the host's.
+server_ns= wire= server_dev=rocemu0 client_dev=rocemu1 server_ip=10.203.0.1 client_ip=10.203.0.2 server_tcp=127.0.0.1
+
+# pair PROGRAM ARG...: the same program as server on rocemu0 and as client on rocemu1; both must exit 0. The port and the
+# devices are filled in; perftest takes -p for its port, the pingpongs too.
+pair() { both_tcp "$1" -d $server_dev -p @PORT@ "${@:2}" --- "$1" -d $client_dev -p @PORT@ "${@:2}" $server_tcp; }
 
 # status_value EXPRESSION: a value of `rocemu status --json`, by a python expression over `s`.
 status_value() {

@@ -66,8 +66,16 @@ daemons_down() {
     return $rc
 }
 
-on_a() { ip netns exec "$ns_a" "$rocemu" run --socket "$sock_a" -- "$@"; }
-on_b() { ip netns exec "$ns_b" "$rocemu" run --socket "$sock_b" -- "$@"; }
+# For programs of two sides the server is on b and the client on a.
+# shellcheck source=tests/support/two_sides.sh
+. "$testlib_root/tests/support/two_sides.sh"
+client_host=(ip netns exec "$ns_a")
+client_run=("${client_host[@]}" "$rocemu" run --socket "$sock_a" --)
+server_run=(ip netns exec "$ns_b" "$rocemu" run --socket "$sock_b" --)
+server_view() { "$rocemu" "$1" --socket "$sock_b" --json; }
+server_ns=$ns_b wire=wire0 server_dev=rocemu0 client_dev=rocemu0 server_ip=$ip_b client_ip=$ip_a server_tcp=$ip_b
+on_a() { at_client "$@"; }
+on_b() { at_server "$@"; }
 
 # gid_of on_a|on_b ADDRESS: the index of this address's RoCE v2 entry in the GID table of rocemu0.
 gid_of() {

@@ -132,6 +132,7 @@ void handle(Call& call, const abi::CmQueryRequest& request) {
     abi::CmQueryReply r;
     r.source = address_of(object->source);
     r.destination = address_of(object->destination);
+    r.port_space = static_cast<uint16_t>(object->port_space);
     const Device* device = cm_device(call, *object);
     if (device == nullptr) {
         call.reply.send(r);

@@ -7,6 +7,7 @@
 #include "control/cm_service.h"
 #include "control/cm_values.h"
 #include "control/services/cm_service_parts.h"
+#include "control/services/xrc_service.h"
 
 namespace rocemu::control {
 namespace {
@@ -31,9 +32,10 @@ cm::Transport transport_of(const CmIdObject& object) {
     }
 }
 
-// A QP number goes out to a peer: it is one of the caller's own, or 0 where the QP comes later.
+// A QP number goes out to a peer: it is one of the caller's own, an XRC target that it has a handle of, or 0 where the
+// QP comes later.
 bool may_offer(const Session& session, uint32_t qpn) {
-    return qpn == 0 || session.qps.contains(qpn);
+    return qpn == 0 || session.qps.contains(qpn) || find_target(session, qpn) != nullptr;
 }
 
 cm::Path path_of(const Device& device, const CmIdObject& object) {
