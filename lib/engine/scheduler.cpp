@@ -58,7 +58,7 @@ void Scheduler::forget(Session& session) {
     session.active = false;
 }
 
-bool Scheduler::run(Instant now, uint32_t most) {
+bool Scheduler::run(Instant now, Instant seen, uint32_t most) {
     bool any = false;
     for (uint32_t turns = std::min(active_, most); turns > 0 && head_ != nullptr;) {
         Session& session = *head_;
@@ -78,13 +78,13 @@ bool Scheduler::run(Instant now, uint32_t most) {
             if (next->next_active != nullptr) next->next_active->prefetch();
             append(session);
         }
-        any |= serve(*record, now);
+        any |= serve(*record, now, seen);
     }
     return any;
 }
 
-bool Scheduler::expire(Instant now) {
-    return wheel_.expire(now, kTimersPerTurn,
+bool Scheduler::expire(Instant seen) {
+    return wheel_.expire(seen, kTimersPerTurn,
                          [&](TimerNode& node) { activate(*static_cast<QpTimer&>(node).record); }) != 0;
 }
 
@@ -129,11 +129,11 @@ bool Scheduler::fetch(QpRecord& record, Instant now, bool& more) {
     return any;
 }
 
-bool Scheduler::serve(QpRecord& record, Instant now) {
+bool Scheduler::serve(QpRecord& record, Instant now, Instant seen) {
     if (record.dying || record.quiesced) return false;
     bool more = false;
     // The core may have moved its deadline since the timer was set: it is not moved for each ACK, only looked at again.
-    if (record.qp.next_deadline() <= now) record.qp.handle_timeout(now);
+    if (record.qp.next_deadline() <= seen) record.qp.handle_timeout(now);
     bool any = fetch(record, now, more);
     any |= placement_.run(record, {}, now);
     any |= parking_.deliver(record, now);

@@ -29,11 +29,11 @@ class Scheduler {
     static constexpr uint32_t kTurnsPerLoop = 256;
 
     void activate(QpRecord& record);
-    // Turns of one QP each, about one for each QP in the lists now, at most `most`. True if any of them did
-    // something.
-    bool run(Instant now, uint32_t most = kTurnsPerLoop);
+    // Turns of one QP each, about one for each QP in the lists now, at most `most`; timers of QPs have expired where
+    // they were due at `seen` (shard_impl.h). True if any of them did something.
+    bool run(Instant now, Instant seen, uint32_t most);
     // True if timers fired.
-    bool expire(Instant now);
+    bool expire(Instant seen);
     [[nodiscard]] bool idle() const { return head_ == nullptr; }
     [[nodiscard]] Instant next_deadline() const { return wheel_.next_deadline(); }
     // The program found that memory of one of its receives, or of a READ, was not there (payload::Origin).
@@ -47,7 +47,7 @@ class Scheduler {
     // QPs in the error state flush whatever is posted, also receives, for which no doorbell is promised.
     static constexpr Duration kErrorLook = 20 * kMillisecond;
 
-    bool serve(QpRecord& record, Instant now);
+    bool serve(QpRecord& record, Instant now, Instant seen);
     void end(QpRecord& record, Instant now);
     bool fetch(QpRecord& record, Instant now, bool& more);
     void arm(QpRecord& record, Instant now);

@@ -48,6 +48,10 @@ struct Shard::Impl {
     ShardConfig config;
     Instant now;
     bool backlog = false;  // a device had more frames than were taken in this turn
+    uint32_t backlog_turns = 0;
+    // What had arrived by then has been handled. Timers of QPs are judged by it: a shard that was not run for a while
+    // believes none whose answer waits in a ring.
+    Instant seen{0};
     std::atomic<bool> stop{false};
     std::thread::id owner;  // set by run()
     Notifier notifier;

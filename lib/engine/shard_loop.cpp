@@ -12,6 +12,7 @@ constexpr uint32_t kDoorbellsPerSession = 256;  // QPs visited a turn: one clien
 constexpr uint32_t kSessionsPerTurn = 64;
 constexpr size_t kResultsPerTurn = 64;
 constexpr uint32_t kBurstsPerTurn = 8;  // a QP's turn sends about as many frames as a burst has
+constexpr uint32_t kBacklogTurns = 64;  // with a backlog, until timers run all the same: more than a port's ring holds
 constexpr Duration kBlindSleep = kMillisecond;  // a port that cannot wake us
 }  // namespace
 
@@ -25,6 +26,10 @@ bool Shard::Impl::receive() {
         do any |= receiver.run(*d, now);
         while (receiver.full() && ++bursts < kBurstsPerTurn);
         backlog |= receiver.full();
+    }
+    if (!backlog || ++backlog_turns >= kBacklogTurns) {
+        seen = now;
+        backlog_turns = 0;
     }
     return any;
 }
@@ -67,8 +72,8 @@ bool Shard::Impl::turn(Shard& shard, Instant t) {
     any |= mailbox.run(shard);
     any |= scan_doorbells();
     any |= collect_payload();
-    any |= scheduler.expire(now);
-    any |= scheduler.run(now, backlog ? kBurstsPerTurn : Scheduler::kTurnsPerLoop);
+    any |= scheduler.expire(seen);
+    any |= scheduler.run(now, seen, backlog ? kBurstsPerTurn : Scheduler::kTurnsPerLoop);
     while (QpRecord* resumed = transmitter.send_stalled(now)) scheduler.activate(*resumed);
     any |= flush_ports();
     any |= completions.flush(now);
