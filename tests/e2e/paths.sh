@@ -53,5 +53,21 @@ TOML
     "$rocemu" impair rocemu0 && "$rocemu" impair rocemu1 || return
     attached "$bin/verbs_rules" rocemu0 rocemu1 && pair ib_send_bw -F -n 500 && fabric_down
 }
+
+# Rule 10 of docs/adr/0012: no ibv_poll_cq copies gigabytes. Of a long READ nothing is deferred, of a long SEND only
+# the beginning.
+deferred_bytes() { "$rocemu" counters --json | python3 -c 'import json, sys
+print(sum(d["payload_deferred_bytes"] for d in json.load(sys.stdin).values()))'; }
+long_messages() {
+    local size=$((1 << 20)) sends=20 before
+    printf '[daemon]\npayload = "deferred"\n' >"$testlib_tmp/path.toml"
+    fabric_up --config "$testlib_tmp/path.toml" || return
+    pair ib_read_bw -F -s $size -n 20 && before=$(deferred_bytes) && pair ib_send_bw -F -s $size -n $sends || return
+    local after
+    after=$(deferred_bytes)
+    echo "deferred of READs: $before bytes, of SENDs: $after"
+    [ "$before" = 0 ] && [ "$after" -gt 0 ] && [ "$after" -le $((sends * 256 << 10)) ] && fabric_down
+}
 for path in auto capture deferred pull agent; do run_test "$path" 150 preferred "$path"; done
+run_test deferred-long 60 long_messages
 finish_tests

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // XRC as ibv_open_xrcd(3), ibv_create_srq_ex(3) and ibv_open_qp(3) say: what is refused, what is in use by what, who gets
 // which completion, and two processes that share a domain.
+#include <algorithm>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -221,6 +223,8 @@ void operations(Nic& na, Nic& nb) {
     other.destroy();
 }
 
+constexpr uint32_t kForeign = 3000;  // bytes that pass through a target of another process
+
 // What the child tells its parent.
 struct Invitation {
     uint32_t qpn, srqn;
@@ -258,6 +262,10 @@ void shared_domain(Nic& na, const char* name_b) {
         EQUAL(theirs.side.memory[99], 0x33);
         char go;
         RULE(read(to_child[0], &go, 1) == 1);
+        // What came through this process's target into the other one's memory is nothing to this one, which has its own
+        // at the same address: a copy from before the fork.
+        RULE(ibv_poll_cq(theirs.side.cq, 1, &wc) == 0);
+        RULE(std::count(mine.side.memory.begin(), mine.side.memory.begin() + kForeign, 0) == kForeign);
         std::fflush(stdout);
         _exit(failures == 0 ? 0 : 1);  // without a word: the daemon cleans up
     }
@@ -272,6 +280,14 @@ void shared_domain(Nic& na, const char* name_b) {
     ibv_wc wc{};
     RULE(a.poll(wc));
     EQUAL(wc.status, IBV_WC_SUCCESS);
+    // Memory is its shared receive queue's process's, not the queue pair's (docs/adr/0012, rule 6).
+    EQUAL(mine.receive(77), 0);
+    EQUAL(request(initiator, a, mine.side, IBV_WR_SEND, mine.number, kForeign), 0);
+    RULE(mine.side.poll(wc));
+    EQUAL(wc.status, IBV_WC_SUCCESS);
+    EQUAL(wc.wr_id, 77);
+    RULE(std::count(mine.side.memory.begin(), mine.side.memory.begin() + kForeign, 0x33) == kForeign);
+    RULE(a.poll(wc));
     RULE(write(to_child[1], "x", 1) == 1);
     int status = 1;
     waitpid(child, &status, 0);
