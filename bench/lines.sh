@@ -9,7 +9,13 @@ set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 rounds=${1:-3}
 # cpu_ns: what the daemon's threads have used.
-cpu_ns() { cat /proc/$daemon/task/*/schedstat | awk '{ sum += $1 } END { printf "%d", sum }'; }
+cpu_ns() { cat /proc/$daemon/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f", sum }'; }
+quiet() {
+    local before
+    before=$(cpu_ns)
+    sleep 1
+    [ $(($(cpu_ns) - before)) -lt 300000000 ]
+}
 
 # lossy PROGRAM: its bandwidth without and with loss, in Gbit/s.
 lossy() {
@@ -47,7 +53,7 @@ idle() {
     for _ in $(seq 100); do "$build/apps/rocemu" status | grep -Eq '^ +0 .* 256$' && break; sleep 0.1; done
     sleep 1
     kill -STOP $server $client
-    sleep 1
+    for _ in $(seq 20); do quiet && break; done
     before=$(cpu_ns)
     sleep 4
     after=$(cpu_ns)
