@@ -38,6 +38,7 @@ cases=(
 for ((i = 0; i < rounds; i++)); do
     "${prefix[@]}" "$yardsticks" roofline >>"$state/roofline"
     "${prefix[@]}" "$yardsticks" tcp >>"$state/tcp"
+    "${prefix[@]}" "$yardsticks" cores >>"$state/cores"
     for payload in "${payloads[@]}"; do
         for c in "${!cases[@]}"; do
             daemon_up "$payload"
@@ -60,7 +61,7 @@ def read(name):
     return [float(x) for x in open(f"{state}/{name}").read().split()]
 roof, tcp = read("roofline"), read("tcp")
 table = {"machine": open(f"{state}/machine").read().split("\n")[:-1], "roofline_gbps": statistics.median(roof),
-         "tcp_gbps": statistics.median(tcp), "cases": []}
+         "tcp_gbps": statistics.median(tcp), "cores_ns": read("cores"), "cases": []}
 print("Embedded fabric, one shard, path MTU 4096, Gbit/s;", "; ".join(table["machine"]))
 print(f"{'':24} {'payload':9} {'median':>8} {'lowest':>8} {'highest':>8} {'of TCP':>8} {'of roof':>8}  paths")
 for i, case in enumerate(cases):
@@ -79,6 +80,8 @@ for i, case in enumerate(cases):
         print(f"{name:24} {payload:9} {row['median']:8.2f} {row['lowest']:8.2f} {row['highest']:8.2f} {ratios}  {row['paths']}")
 print(f"roofline {table['roofline_gbps']:.0f}: one core copying and summing 4096-byte payloads; "
       f"tcp {table['tcp_gbps']:.1f}: kernel TCP over loopback, 64 KiB writes.")
+print("round trip between two processors, ns, in each round:", ", ".join(f"{ns:.0f}" for ns in table["cores_ns"]),
+      "(near: up to about 150)")
 if out:
     json.dump(table, open(out, "w"), indent=1)
 PY

@@ -64,6 +64,7 @@ idle() {
     daemon_down
 }
 for ((i = 0; i < rounds; i++)); do
+    "${prefix[@]}" "$yardsticks" cores >>"$state/cores"
     lossy ib_send_bw >>"$state/loss.send"
     lossy ib_write_bw >>"$state/loss.write"
     latency >>"$state/latency"
@@ -81,5 +82,6 @@ def ratio(name, what, unit, invert=False):
 ratio("loss.send", "send 64 KiB, 8 QPs: no loss, 1 % loss", "Gbit/s", True)
 ratio("loss.write", "write 64 KiB, 8 QPs: no loss, 1 % loss", "Gbit/s", True)
 ratio("latency", "send 8 B, half a round trip: rocemu, UCX over TCP", "us")
+print("round trip between two processors, ns, in each round:", ", ".join(f"{r[0]:.0f}" for r in rows("cores")))
 for qps, share in rows("idle"): print(f"daemon with {qps:.0f} connected, idle queue pairs: {share} % of a core")
 PY
