@@ -2,13 +2,10 @@
 // cm_hostile ADDRESS PORT SECONDS SEED: an attached program that writes to /dev/infiniband/rdma_cm what no librdmacm
 // would: commands of every kind with made-up contents, out of order, cut short, about ids that it does not own; now and
 // then connections to and listeners beside what others serve on ADDRESS. Before that it tries, in order, what must be
-// refused: the port that somebody listens on (PORT), a privileged port, more ids than its share. Exit code 0: all that
-// was refused, and no event that it fetched was about an id that it had not made.
-#include <arpa/inet.h>
+// refused: the port that somebody listens on (PORT), privileged ports, every command that names an id with those of
+// others, more ids and channels than its share. Exit code 0: all that was refused, and no event that it fetched was about
+// an id that it had not made.
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <rdma/rdma_user_cm.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,58 +16,15 @@
 #include <random>
 #include <vector>
 
+#include "cm_device.h"
+
+using namespace cm_device;
+
 namespace {
 
 std::mt19937_64 chance;
 uint32_t below(uint32_t n) {
     return static_cast<uint32_t>(chance() % n);
-}
-
-// What this process calls its ids, so that an event of somebody else's would be noticed.
-constexpr uint64_t kMarks = 0x5eed5eed;
-uint64_t mark() {
-    return static_cast<uint64_t>(getpid()) << 32 | kMarks;
-}
-
-template <typename Body>
-ssize_t command(int fd, uint32_t number, const Body& body, size_t out_size = 0) {
-    struct {
-        rdma_ucm_cmd_hdr header;
-        Body body;
-    } record{};
-    record.header.cmd = number;
-    record.header.in = sizeof body;
-    record.header.out = static_cast<uint16_t>(out_size);
-    record.body = body;
-    return write(fd, &record, sizeof record);
-}
-
-// An id, or -1 and errno.
-int64_t create_id(int fd, uint16_t port_space = RDMA_PS_TCP) {
-    rdma_ucm_create_id_resp reply{};
-    rdma_ucm_create_id body{};
-    body.uid = mark();
-    body.response = reinterpret_cast<uint64_t>(&reply);
-    body.ps = port_space;
-    body.qp_type = port_space == RDMA_PS_UDP ? 4 : 2;
-    return command(fd, RDMA_USER_CM_CMD_CREATE_ID, body, sizeof reply) < 0 ? -1 : static_cast<int64_t>(reply.id);
-}
-
-sockaddr_in6 address_of(const char* address, uint16_t port) {
-    sockaddr_in6 storage{};
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_port = htons(port);
-    inet_pton(AF_INET, address, &a.sin_addr);
-    std::memcpy(&storage, &a, sizeof a);
-    return storage;
-}
-
-int bind_to(int fd, uint32_t id, const char* address, uint16_t port) {
-    rdma_ucm_bind_ip body{};
-    body.id = id;
-    body.addr = address_of(address, port);
-    return command(fd, RDMA_USER_CM_CMD_BIND_IP, body) < 0 ? errno : 0;
 }
 
 int listen_on(int fd, uint32_t id) {
@@ -86,6 +40,100 @@ bool expect(const char* what, int error, int wanted) {
     return false;
 }
 
+// A command about an id that is somebody else's, everything else of it being as it should be.
+template <typename Body>
+bool refuses_foreign(const char* what, int fd, uint32_t number, const char* address) {
+    static unsigned char reply[1024];
+    const uint32_t option = 1;
+    const sockaddr_in6 somewhere = address_of(address, 7009);
+    Body body{};
+    if constexpr (requires { body.response; }) body.response = reinterpret_cast<uint64_t>(reply);
+    if constexpr (requires { body.uid; }) body.uid = mark();
+    if constexpr (requires { body.addr_size; }) body.addr_size = sizeof(sockaddr_in);
+    if constexpr (requires { body.addr; }) std::memcpy(&body.addr, &somewhere, sizeof somewhere);
+    if constexpr (requires { body.dst_size; }) body.dst_size = sizeof(sockaddr_in);
+    if constexpr (requires { body.dst_addr; }) std::memcpy(&body.dst_addr, &somewhere, sizeof somewhere);
+    if constexpr (requires { body.conn_param; }) body.conn_param.valid = 1;
+    if constexpr (requires { body.optval; }) {
+        body.optval = reinterpret_cast<uint64_t>(&option);
+        body.optlen = 1;
+    }
+    if constexpr (requires { body.fd; }) body.fd = static_cast<uint32_t>(fd);
+    bool good = true;
+    // The numbers of others are small ones, as here; this program has made less than a hundred.
+    for (uint32_t foreign = 100; foreign < 120; ++foreign) {
+        body.id = foreign;
+        const bool done = command(fd, number, body, sizeof reply) >= 0;
+        good &= expect(what, done ? 0 : errno, ENOENT);
+    }
+    return good;
+}
+
+bool foreign_ids(int fd, const char* address) {
+    bool good = true;
+#define FOREIGN(command, body) good &= refuses_foreign<body>(#command " of a foreign id", fd, RDMA_USER_CM_CMD_##command, address)
+    FOREIGN(DESTROY_ID, rdma_ucm_destroy_id);
+    FOREIGN(BIND_IP, rdma_ucm_bind_ip);
+    FOREIGN(RESOLVE_IP, rdma_ucm_resolve_ip);
+    FOREIGN(RESOLVE_ROUTE, rdma_ucm_resolve_route);
+    FOREIGN(QUERY_ROUTE, rdma_ucm_query);
+    FOREIGN(CONNECT, rdma_ucm_connect);
+    FOREIGN(LISTEN, rdma_ucm_listen);
+    FOREIGN(ACCEPT, rdma_ucm_accept);
+    FOREIGN(REJECT, rdma_ucm_reject);
+    FOREIGN(DISCONNECT, rdma_ucm_disconnect);
+    FOREIGN(INIT_QP_ATTR, rdma_ucm_init_qp_attr);
+    FOREIGN(SET_OPTION, rdma_ucm_set_option);
+    FOREIGN(NOTIFY, rdma_ucm_notify);
+    FOREIGN(JOIN_IP_MCAST, rdma_ucm_join_ip_mcast);
+    FOREIGN(LEAVE_MCAST, rdma_ucm_destroy_id);
+    FOREIGN(MIGRATE_ID, rdma_ucm_migrate_id);
+    FOREIGN(QUERY, rdma_ucm_query);
+    FOREIGN(BIND, rdma_ucm_bind);
+    FOREIGN(RESOLVE_ADDR, rdma_ucm_resolve_addr);
+    FOREIGN(JOIN_MCAST, rdma_ucm_join_mcast);
+#undef FOREIGN
+    return good;
+}
+
+bool privileged_ports(int fd, const char* address) {
+    bool good = true;
+    for (const uint16_t space : {RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB}) {
+        for (const uint16_t port : {1, 80, 1023}) {
+            const auto id = static_cast<uint32_t>(create_id(fd, space));
+            good &= expect("a privileged port", bind_to(fd, id, address, port), EACCES);
+            good &= expect("a privileged port of all addresses", bind_to(fd, id, "0.0.0.0", port), EACCES);
+            // As the source of a connection.
+            rdma_ucm_resolve_ip body{};
+            body.id = id;
+            body.src_addr = address_of(address, port);
+            body.dst_addr = address_of(address, 7000);
+            const bool done = command(fd, RDMA_USER_CM_CMD_RESOLVE_IP, body) >= 0;
+            good &= expect("a connection from a privileged port", done ? 0 : errno, EACCES);
+        }
+    }
+    return good;
+}
+
+// More than its share, of ids and of channels; what it has is given back when they are closed.
+bool quotas() {
+    bool good = true;
+    std::vector<int> channels;
+    for (int fd; channels.size() < 100000 && (fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_NONBLOCK)) >= 0;) channels.push_back(fd);
+    good &= expect("channels without end", errno, ENOMEM);
+    std::printf("%zu channels, then: %s\n", channels.size(), std::strerror(errno));
+    for (const int fd : channels) close(fd);
+    // The daemon hears of it in its own time.
+    int fd = -1;
+    for (int i = 0; i < 3000 && (fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_NONBLOCK)) < 0; ++i) usleep(10'000);
+    int made = 0;
+    while (made < 100000 && create_id(fd) >= 0) ++made;
+    good &= expect("ids without end", errno, ENOMEM);
+    std::printf("%d ids, then: %s\n", made, std::strerror(errno));
+    close(fd);
+    return good;
+}
+
 bool refusals(const char* address, uint16_t port) {
     const int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_NONBLOCK);
     if (fd < 0) return expect("open", errno, 0);
@@ -98,22 +146,11 @@ bool refusals(const char* address, uint16_t port) {
     error = bind_to(fd, second, "0.0.0.0", port);
     if (error == 0) error = listen_on(fd, second);
     good &= expect("that port on the wildcard address", error, EADDRINUSE);
-    if (geteuid() != 0)
-        good &= expect("a privileged port", bind_to(fd, static_cast<uint32_t>(create_id(fd)), address, 80), EACCES);
     good &= expect("the address of no device", bind_to(fd, static_cast<uint32_t>(create_id(fd)), "10.203.0.99", 9000), EADDRNOTAVAIL);
-    // Ids of others have numbers too: the small ones, as here. None of them is ours.
-    rdma_ucm_disconnect other{};
-    for (uint32_t foreign = 100; foreign < 200; ++foreign) {
-        other.id = foreign;
-        if (command(fd, RDMA_USER_CM_CMD_DISCONNECT, other) >= 0 || errno != ENOENT)
-            good &= expect("a foreign id", errno, ENOENT);
-    }
-    int made = 0;
-    while (made < 100000 && create_id(fd) >= 0) ++made;
-    good &= expect("ids without end", errno, ENOMEM);
-    std::printf("%d ids, then: %s\n", made, std::strerror(errno));
+    good &= foreign_ids(fd, address);
+    if (geteuid() != 0) good &= privileged_ports(fd, address);
     close(fd);
-    return good;
+    return good && quotas();
 }
 
 // One write of anything.
@@ -139,6 +176,14 @@ void anything(int fd, const char* address, uint16_t port) {
     }
     std::memcpy(record.data(), &header, sizeof header);
     (void)!write(fd, record.data(), record.size());
+}
+
+// What is in order, so that there are events: an id of its own that finds the way to the others' server.
+void honest_id(int fd, const char* address, uint16_t port) {
+    rdma_ucm_resolve_ip body{};
+    body.id = static_cast<uint32_t>(create_id(fd));
+    body.dst_addr = address_of(address, port);
+    (void)command(fd, RDMA_USER_CM_CMD_RESOLVE_IP, body);
 }
 
 // False: an event was somebody else's.
@@ -167,6 +212,7 @@ int main(int argc, char** argv) {
     while (time(nullptr) < end) {
         const int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_NONBLOCK);
         if (fd < 0) return 1;
+        for (uint32_t i = 0; i < 4; ++i) honest_id(fd, address, port);
         for (uint32_t i = 0; i < 400; ++i, ++writes) anything(fd, address, port);
         if (!drain(fd, &fetched)) {
             std::printf("an event of somebody else\n");
@@ -175,5 +221,5 @@ int main(int argc, char** argv) {
         close(fd);
     }
     std::printf("%llu commands, %llu events\n", static_cast<unsigned long long>(writes), static_cast<unsigned long long>(fetched));
-    return 0;
+    return fetched > 0 ? 0 : 1;
 }

@@ -5,7 +5,9 @@
 # what is not allowed is refused, and the daemon lives on.
 . "$(dirname "$0")/lib.sh"
 seconds=${ROCEMU_HOSTILE_SECONDS:-5}
-fabric_up || exit 1
+# Shares that are used up quickly, so that they are tried with each hostile program.
+printf '%s\n' '[limits]' 'max_channels = 32' 'max_cm_ids = 1000' >"$testlib_tmp/config.toml"
+fabric_up --config "$testlib_tmp/config.toml" || exit 1
 ip0=10.203.0.1
 port=7174
 

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Kernel interfaces that change while traffic runs: addresses removed and added, MTU, link, MAC address, a VLAN that
 # appears and goes; and frames of a VLAN on the wire. The right asynchronous events, and traffic that is not concerned goes on.
-# [case30] [case31] [case34]
+# [case30] [case31] [case32] [case34]
 # shellcheck source=tests/netns/lib.sh
 . "$(dirname "$0")/lib.sh"
 other_a=10.89.0.1 other_b=10.89.0.2
 vlan_a=10.90.0.1 vlan_b=10.90.0.2 vid=5
 out=$testlib_tmp
 
-net_up 4200 || exit 1
+net_up 9000 || exit 1
 ip -n "$ns_a" addr add $other_a/24 dev wire0 && ip -n "$ns_b" addr add $other_b/24 dev wire0 || exit 1
 both_daemons() {
     daemon_in daemon_a "$ns_a" "$sock_a" "$out/a.log" "addresses = [\"$vlan_a/24@$vid\"]" &&
@@ -81,7 +81,14 @@ mtu_changed() {
     ip -n "$ns_a" link set wire0 mtu 1500 && wait_until 10 is 1024 mtu_of && still_there || return
     # A path MTU above that of the port is refused.
     if on_a ibv_rc_pingpong -d rocemu0 -g "$(gid_of on_a $ip_a)" -m 4096 $ip_b >"$out/refused" 2>&1; then return 1; fi
-    ip -n "$ns_a" link set wire0 mtu 4200 && wait_until 10 is 4096 mtu_of && still_there
+    ip -n "$ns_a" link set wire0 mtu 9000 && wait_until 10 is 4096 mtu_of && still_there
+}
+# Sizes around the path MTUs and a large one, byte by byte, at an MTU that both sides change to.
+sizes() { # MTU OF-THE-INTERFACE ACTIVE-MTU
+    local size
+    ip -n "$ns_a" link set wire0 mtu "$1" && ip -n "$ns_b" link set wire0 mtu "$1" && wait_until 10 is "$2" mtu_of || return
+    for size in 1023 1024 1025 4096 4097; do pair ibv_rc_pingpong -g @GID@ -m "$2" -c -s $size -n 10 || return; done
+    pair ibv_rc_pingpong -g @GID@ -m "$2" -c -s 8388608 -n 2 && still_there
 }
 mac_changed() {
     after GID ip -n "$ns_a" link set wire0 address 02:77:66:55:44:33 || return
@@ -164,6 +171,9 @@ run_here traffic-of-the-other-address start_rping affected 2 $other_b
 run_test address-removed 60 address_removed
 run_test address-added 60 address_added
 run_test mtu-changed 60 mtu_changed
+run_test mtu-1500-sizes 60 sizes 1500 1024
+run_test mtu-4200-sizes 60 sizes 4200 4096
+run_test mtu-9000-sizes 60 sizes 9000 4096
 run_test mac-changed 60 mac_changed
 run_test vlan-of-the-kernel 60 vlan_appears
 vlan_listener() {

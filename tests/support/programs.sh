@@ -80,7 +80,11 @@ qperf_pair() {
     local test
     free_port "$server_ns"
     serve_tcp qperf -lp "$port" || return
-    for test; do says '(bw|latency|msg_rate) *=' client qperf -lp "$port" -cm 1 -t 1 "$server_tcp" "$test" || return; done
+    for test; do
+        says '(bw|latency|msg_rate) *=' client qperf -lp "$port" -cm 1 -t 1 "$server_tcp" "$test" && continue
+        server_view status | grep -A 9 '"cm": '
+        return 1
+    done
     end_server
 }
 # With rdm over datagrams (ofi_rxd, without a provider named) the side that is done first ends without the other's last

@@ -77,6 +77,20 @@ TEST_CASE("what is no MAD for us is dropped at QP 1", "[engine][13.5.3][9.6.1.1]
     CHECK(arrives(w, Mad().frame()) == 1);
 }
 
+TEST_CASE("a wrong ICRC: dropped when it is strict, only counted when it is ignored", "[engine][case40]") {
+    for (const bool strict : {true, false}) {
+        engine::ShardConfig config;
+        config.icrc_check = strict;
+        EngineWorld w(2, config);
+        Frame wrong = Mad().frame();
+        wrong.back() ^= std::byte{1};
+        CHECK(arrives(w, wrong) == (strict ? 0 : 1));
+        CHECK(w.counter(1, Counter::rx_icrc_encapsulated) == 1);
+        CHECK(arrives(w, Mad().frame()) == 1);
+        CHECK(w.counter(1, Counter::rx_icrc_encapsulated) == 1);
+    }
+}
+
 TEST_CASE("a flood of MADs is bounded and counted", "[engine]") {
     EngineWorld w;
     const Frame frame = Mad().frame();

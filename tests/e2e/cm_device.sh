@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# rocemu-test: user limit=120
+# The rdma_cm device beyond what librdmacm's programs use: every form of query; connections over RoCE v1, asked for by
+# the device option rdma_cm and taken by a listener whose own device says v2.
+. "$(dirname "$0")/lib.sh"
+cat >"$testlib_tmp/config.toml" <<'END'
+[[device]]
+name = "rocemu0"
+addresses = ["10.203.0.1/24", "2001:db8:203::1/64"]
+[[device]]
+name = "rocemu1"
+addresses = ["10.203.0.2/24", "2001:db8:203::2/64"]
+rdma_cm = "v1"
+END
+fabric_up --config "$testlib_tmp/config.toml" || exit 1
+# shellcheck source=tests/support/programs.sh
+. "$testlib_root/tests/support/programs.sh"
+server_ip6=2001:db8:203::1
+queries() { attached "$ROCEMU_BUILD/tests/e2e/cm_queries" "$@"; }
+
+# captured COMMAND...: every frame of RoCE at the client's device is of v1, and there are many.
+captured() {
+    local tap rc file=$testlib_tmp/v1.pcapng v1 v2
+    "$rocemu" capture -d rocemu1 -w "$file" >"$testlib_tmp/tap" 2>&1 </dev/null &
+    tap=$!
+    wait_until 20 test -s "$file"
+    "$@"
+    rc=$?
+    kill -INT $tap
+    wait $tap
+    [ $rc = 0 ] || return
+    v1=$(tcpdump -n -r "$file" 'ether proto 0x8915' 2>/dev/null | grep -c .)
+    v2=$(tcpdump -n -r "$file" 'udp dst port 4791' 2>/dev/null | grep -c .)
+    echo "$v1 frames of RoCE v1, $v2 of v2"
+    [ "$v1" -ge 20 ] && [ "$v2" = 0 ]
+}
+
+run_test queries-ipv4 20 queries 10.203.0.2 10.203.0.1 7000
+run_test queries-ipv6 20 queries 2001:db8:203::2 2001:db8:203::1 7000
+run_test v1-rping 60 captured rping_pair $server_ip -C 10
+run_test v1-rping-ipv6 60 captured rping_pair $server_ip6 -C 10
+run_test v1-udaddy 60 captured cm_pair udaddy
+run_test v1-rstream 60 captured cm_pair rstream -S 65536 -C 20
+# Asked for by the other device: v2 as ever.
+v2() { ! captured "$@" && grep -q . "$testlib_tmp/v1.pcapng" && [ "$(tcpdump -n -r "$testlib_tmp/v1.pcapng" 'ether proto 0x8915' 2>/dev/null | grep -c .)" = 0 ]; }
+from_v2_to_v1() { both rping -s -a 10.203.0.2 -C 3 -v --- rping -c -I 10.203.0.1 -a 10.203.0.2 -C 3 -v; }
+run_test v2-to-a-v1-device 60 v2 from_v2_to_v1
+run_here daemon-ends-cleanly fabric_down
+finish_tests
