@@ -58,9 +58,10 @@ void Scheduler::forget(Session& session) {
     session.active = false;
 }
 
-bool Scheduler::run(Instant now, Instant seen, uint32_t most) {
+bool Scheduler::run(Instant now, Instant seen, uint32_t frames) {
     bool any = false;
-    for (uint32_t turns = std::min(active_, most); turns > 0 && head_ != nullptr;) {
+    frames_left_ = frames;
+    for (uint32_t turns = std::min(active_, kTurnsPerLoop); turns > 0 && frames_left_ > 0 && head_ != nullptr;) {
         Session& session = *head_;
         head_ = session.next_active;
         if (head_ == nullptr) tail_ = nullptr;
@@ -141,6 +142,7 @@ bool Scheduler::serve(QpRecord& record, Instant now, Instant seen) {
         if (transmitter_.ready(record)) {
             const auto sent = transmitter_.run(record, config_.qp_turn_bytes, now);
             any |= sent.packets != 0;
+            frames_left_ -= std::min(frames_left_, sent.packets);
             more |= sent.more;
         } else {
             more = true;  // the device is backed up: stay in the list

@@ -26,12 +26,12 @@ class Scheduler {
           transmitter_(transmitter),
           completions_(completions) {}
 
-    static constexpr uint32_t kTurnsPerLoop = 256;
+    static constexpr uint32_t kAnyFrames = UINT32_MAX;
 
     void activate(QpRecord& record);
-    // Turns of one QP each, about one for each QP in the lists now, at most `most`; timers of QPs have expired where
-    // they were due at `seen` (shard_impl.h). True if any of them did something.
-    bool run(Instant now, Instant seen, uint32_t most);
+    // Turns of one QP each, about one for each QP in the lists now, at most kTurnsPerLoop, until about `frames` were sent;
+    // timers of QPs have expired where they were due at `seen` (shard_impl.h). True if any of them did something.
+    bool run(Instant now, Instant seen, uint32_t frames);
     // True if timers fired.
     bool expire(Instant seen);
     [[nodiscard]] bool idle() const { return head_ == nullptr; }
@@ -42,6 +42,7 @@ class Scheduler {
     void forget(Session& session);  // its QPs are gone
 
   private:
+    static constexpr uint32_t kTurnsPerLoop = 256;
     static constexpr uint32_t kFetchPerTurn = 64;
     static constexpr uint32_t kTimersPerTurn = 256;
     // QPs in the error state flush whatever is posted, also receives, for which no doorbell is promised.
@@ -62,6 +63,7 @@ class Scheduler {
     Session* head_ = nullptr;  // sessions with active QPs
     Session* tail_ = nullptr;
     uint32_t active_ = 0;  // QPs
+    uint32_t frames_left_ = 0;  // of this loop
     TimingWheel wheel_;
 };
 

@@ -11,13 +11,15 @@ namespace {
 constexpr uint32_t kDoorbellsPerSession = 256;  // QPs visited a turn: one client cannot hold the shard
 constexpr uint32_t kSessionsPerTurn = 64;
 constexpr size_t kResultsPerTurn = 64;
-constexpr uint32_t kBurstsPerTurn = 8;  // a QP's turn sends about as many frames as a burst has
+constexpr uint32_t kBurstsPerTurn = 8;
+constexpr uint32_t kFramesInBacklog = 64;  // sent a turn: an eighth of what is received
 constexpr uint32_t kBacklogTurns = 64;  // with a backlog, until timers run all the same: more than a port's ring holds
 constexpr Duration kBlindSleep = kMillisecond;  // a port that cannot wake us
 }  // namespace
 
-// A device that has more than a burst gets more turns, one that goes on having more slows down what is sent: a port whose
-// ring overflows while we send loses what nobody sends again.
+// A device that has more than a burst gets more turns, one that goes on having more nearly stops what is sent: a port whose
+// ring overflows while we send loses what UC and UD never send again. Not quite, as the other side may do the same; and
+// every QP with an ACK to send has its turn.
 bool Shard::Impl::receive() {
     bool any = false;
     backlog = false;
@@ -73,7 +75,7 @@ bool Shard::Impl::turn(Shard& shard, Instant t) {
     any |= scan_doorbells();
     any |= collect_payload();
     any |= scheduler.expire(seen);
-    any |= scheduler.run(now, seen, backlog ? kBurstsPerTurn : Scheduler::kTurnsPerLoop);
+    any |= scheduler.run(now, seen, backlog ? kFramesInBacklog : Scheduler::kAnyFrames);
     while (QpRecord* resumed = transmitter.send_stalled(now)) scheduler.activate(*resumed);
     any |= flush_ports();
     any |= completions.flush(now);

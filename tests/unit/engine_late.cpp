@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A shard that was not run for longer than a QP's timer: what arrived meanwhile is looked at before the timer is believed.
 #include <catch2/catch.hpp>
-#include <cstring>
 
+#include "support/busy_port.h"
 #include "support/engine_world.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
 
 namespace {
-
-// Frames that are of no use to anybody, in front of those of the real port.
-class BusyPort final : public engine::Port {
-  public:
-    BusyPort(engine::Port& real, HeapPool& pool) : real_(real), pool_(pool) {}
-    size_t rx_burst(Instant now, std::span<engine::Frame> frames) override {
-        const size_t n = std::min<size_t>(frames.size(), useless);
-        if (n == 0) return real_.rx_burst(now, frames);
-        useless -= static_cast<uint32_t>(n);
-        REQUIRE(pool_.alloc(frames.first(n)));
-        for (auto& f : frames.first(n)) std::memset(f.data, 0, f.length = 64);
-        return n;
-    }
-    size_t tx_burst(Instant now, std::span<engine::Frame> frames) override { return real_.tx_burst(now, frames); }
-    [[nodiscard]] Instant next_deadline() const override { return real_.next_deadline(); }
-    [[nodiscard]] engine::PortInfo info() const override { return real_.info(); }
-    uint32_t useless = 0;
-
-  private:
-    engine::Port& real_;
-    HeapPool& pool_;
-};
 
 // Two shards: the requester's is the one that comes late.
 struct World {
