@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# By hand: the pingpongs of libibverbs, and perftest's ib_{send,write,read,atomic}_{bw,lat} with every connection type and
-# with each of the options that change what the device must do, on the fabric of one daemon (`perftest_table.sh fabric`) or between two network
-# namespaces (`perftest_table.sh netns`, as root). What a program itself does not offer is skipped with its own words.
-where=${1:-fabric}
+# The pingpongs of libibverbs, and perftest's ib_{send,write,read,atomic}_{bw,lat} with every connection type and with each of
+# the options that change what the device must do: on the fabric of one daemon (`perftest_table.sh fabric`), or between two
+# network namespaces (`perftest_table.sh netns`, as root). Three to six minutes each; `ROCEMU_FULL=1 scripts/test netns` runs
+# both. What a program itself does not offer is skipped with its own words.
+where=${1:-${ROCEMU_WHERE:-fabric}}
 if [ "$where" = netns ]; then
     # shellcheck source=tests/netns/lib.sh
     . "$(dirname "$0")/lib.sh"
