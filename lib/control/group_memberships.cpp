@@ -53,7 +53,23 @@ int GroupMemberships::join(const wire::Gid& group, uint32_t ifindex) {
 
 void GroupMemberships::leave(const wire::Gid& group) {
     const auto it = std::find_if(list_.begin(), list_.end(), [&](const auto& m) { return m.group == group; });
-    if (it != list_.end() && --it->users == 0) list_.erase(it);
+    if (it == list_.end() || --it->users != 0) return;
+    if (it->reports != 0) left_.push_back(group);
+    list_.erase(it);
+}
+
+std::vector<GroupMemberships::Report> GroupMemberships::due_reports(Instant now) {
+    std::vector<Report> due;
+    for (const auto& group : left_) due.push_back({group, net::GroupChange::Left});
+    left_.clear();
+    for (auto& m : list_) {
+        if (now < m.next_report) continue;
+        // RFC 3376 8.1, 8.11: a change is told twice, the second time within a second.
+        due.push_back({m.group, m.reports < 2 ? net::GroupChange::Joined : net::GroupChange::Still});
+        m.next_report = now + (m.reports == 0 ? kSecond : 60 * kSecond);
+        m.reports = std::min(m.reports + 1, 2u);
+    }
+    return due;
 }
 
 }  // namespace rocemu::control

@@ -7,6 +7,7 @@
 
 #include "net/arp.h"
 #include "net/eui64.h"
+#include "net/group_report.h"
 #include "net/multicast.h"
 #include "net/neighbour_discovery.h"
 #include "net/small_frame.h"
@@ -64,6 +65,18 @@ void Resolver::announce(const Device& device) {
             send(device, net::arp_request(device.mac(), address.ipv4(), address.ipv4()), device.vlan_of(address));
         else
             send(device, net::neighbour_advertisement(device.mac(), nobody_asked), device.vlan_of(address));
+    }
+}
+
+void Resolver::report_groups(Instant now) {
+    for (auto& device : devices_) {
+        if (device->fabric_nic() || device->ifindex() != 0) continue;
+        for (const auto& report : device->memberships().due_reports(now)) {
+            // In each VLAN that has an address of the kind. RFC 3810 5.2.13: link-local ones.
+            for (const auto& own : device->gids().addresses())
+                if (own.is_ipv4_mapped() == report.group.is_ipv4_mapped() && (own.is_ipv4_mapped() || own.is_link_local()))
+                    send(*device, net::GroupReport(device->mac(), own, report.group, report.change).bytes(), device->vlan_of(own));
+        }
     }
 }
 

@@ -27,6 +27,8 @@ class Resolver {
     void learn(uint32_t device, const wire::Gid& address, const wire::MacAddress& mac, Instant now);
     // Tells the neighbours of a device our addresses (RFC 5227 2.3, RFC 4861 7.2.6): its MAC address has changed.
     void announce(const Device& device);
+    // Tells routers and switches which multicast groups we want, where no kernel does; every 100 ms or so.
+    void report_groups(Instant now);
     // Requests and time limits that are due; every 100 ms or so.
     void tick(Instant now);
 

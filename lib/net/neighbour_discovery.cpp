@@ -2,29 +2,16 @@
 // Neighbour solicitation and advertisement: parse and build. Read RFC 4861 4.3, 4.4.
 #include "net/neighbour_discovery.h"
 
+#include "net/internet_checksum.h"
 #include "wire/ipv6.h"
 
 namespace rocemu::net {
 namespace {
 
-constexpr uint8_t kIcmpv6 = 58;
 constexpr uint8_t kSolicit = 135, kAdvertise = 136;
 constexpr uint8_t kSourceLinkAddress = 1, kTargetLinkAddress = 2;
 constexpr size_t kBodySize = 24;  // type, code, checksum, flags, target
 constexpr uint32_t kFlagSolicited = 0x40000000, kFlagOverride = 0x20000000;
-
-// RFC 4443 2.3: over source, destination, length, next header, then the message with its checksum as zero or as sent.
-uint16_t checksum(const wire::Gid& src, const wire::Gid& dst, std::span<const std::byte> message) {
-    uint64_t sum = message.size() + kIcmpv6;
-    std::byte addresses[32];
-    src.write(addresses);
-    dst.write(addresses + 16);
-    for (size_t i = 0; i < sizeof addresses; i += 2) sum += load_be<uint16_t>(addresses + i);
-    for (size_t i = 0; i + 1 < message.size(); i += 2) sum += load_be<uint16_t>(message.data() + i);
-    if (message.size() % 2) sum += static_cast<uint64_t>(message.back()) << 8;
-    while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
-    return static_cast<uint16_t>(~sum);
-}
 
 NdFrame frame_of(const wire::MacAddress& our_mac, const wire::MacAddress& dst_mac, const wire::Gid& src,
                  const wire::Gid& dst, uint8_t type, uint32_t flags, const wire::Gid& target) {
@@ -44,7 +31,7 @@ NdFrame frame_of(const wire::MacAddress& our_mac, const wire::MacAddress& dst_ma
     p[24] = std::byte{type == kSolicit ? kSourceLinkAddress : kTargetLinkAddress};
     p[25] = std::byte{1};  // units of 8 bytes
     std::memcpy(p + 26, our_mac.data(), 6);
-    store_be<uint16_t>(p + 2, checksum(src, dst, {p, kBodySize + 8}));
+    store_be<uint16_t>(p + 2, icmpv6_checksum(src, dst, {p, kBodySize + 8}));
     return frame;
 }
 
@@ -59,7 +46,7 @@ std::optional<NdMessage> NdMessage::parse(std::span<const std::byte> bytes, cons
     const auto message = bytes.subspan(wire::Ipv6Header::kSize, ip.payload_length);
     const auto type = static_cast<uint8_t>(message[0]);
     if (type != kSolicit && type != kAdvertise) return std::nullopt;
-    if (checksum(ip.src, ip.dst, message) != 0) return std::nullopt;
+    if (icmpv6_checksum(ip.src, ip.dst, message) != 0) return std::nullopt;
 
     NdMessage m;
     m.solicitation = type == kSolicit;

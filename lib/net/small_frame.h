@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SmallFrame: an ARP or neighbour discovery frame, tagged where the address it speaks for is one of a VLAN.
+// SmallFrame: a frame of ARP, neighbour discovery or a group report, tagged where the address it speaks for is one of a VLAN.
 // Read IEEE 802.1Q 9.6. Its priority is 0, as the kernel sends them.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <span>
 
 #include "net/arp.h"
+#include "net/group_report.h"
 #include "net/neighbour_discovery.h"
 #include "wire/eth.h"
 
@@ -33,7 +34,7 @@ class SmallFrame {
     [[nodiscard]] std::span<const std::byte> bytes() const { return {bytes_.data(), size_}; }
 
   private:
-    static constexpr size_t kRoom = std::max(kArpFrameSize, kNdFrameSize);
+    static constexpr size_t kRoom = std::max({kArpFrameSize, kNdFrameSize, GroupReport::kMaxSize});
 
     size_t size_;
     std::array<std::byte, kRoom + wire::VlanTag::kSize> bytes_{};

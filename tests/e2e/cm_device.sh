@@ -47,4 +47,28 @@ v2() { ! captured "$@" && grep -q . "$testlib_tmp/v1.pcapng" && [ "$(tcpdump -n 
 from_v2_to_v1() { both rping -s -a 10.203.0.2 -C 3 -v --- rping -c -I 10.203.0.1 -a 10.203.0.2 -C 3 -v; }
 run_test v2-to-a-v1-device 60 v2 from_v2_to_v1
 run_here daemon-ends-cleanly fabric_down
+
+# A port without a kernel interface, that writes its frames into a file: a group that is joined is reported by IGMP or MLD,
+# twice, and once more when it is left.
+group_reports() { # GROUP SOURCE FILTER JOINED LEFT
+    local receiver frames=$testlib_tmp/sent.pcap
+    seen() { [ "$(tcpdump -v -n -r "$frames" "$1" 2>/dev/null | grep -c "$2")" -ge "$3" ]; }
+    "$rocemu" run -- mckey -m "$1" -b "$2" >"$testlib_tmp/mckey" 2>&1 </dev/null &
+    receiver=$!
+    wait_until 20 seen "$3" "$4" 2 || { cat "$testlib_tmp/mckey"; tcpdump -v -n -r "$frames"; return 1; }
+    end_process $receiver
+    wait_until 20 seen "$3" "$5" 1 || { tcpdump -v -n -r "$frames"; return 1; }
+    tcpdump -v -n -r "$frames" "$3" 2>/dev/null
+    ! tcpdump -vv -n -r "$frames" 2>/dev/null | grep -i 'bad .*cksum\|incorrect'
+}
+cat >"$testlib_tmp/config.toml" <<END
+[[device]]
+name = "rocemu0"
+port = "net_pcap0,tx_pcap=$testlib_tmp/sent.pcap"
+addresses = ["10.204.0.1/24", "2001:db8:204::1/64"]
+END
+run_here pcap-daemon-starts fabric_up --config "$testlib_tmp/config.toml" || finish_tests
+run_test igmp-reports 60 group_reports 239.1.2.3 10.204.0.1 igmp 'gaddr 239.1.2.3 to_ex' 'gaddr 239.1.2.3 to_in'
+run_test mld-reports 60 group_reports ff0e::1234 2001:db8:204::1 ip6 'ff0e::1234 to_ex' 'ff0e::1234 to_in'
+run_here pcap-daemon-ends-cleanly fabric_down
 finish_tests

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "control/event_loop.h"
+#include "control/group_memberships.h"
 #include "control/interface_info.h"
 #include "control/key_allocator.h"
 #include "control/pcapng.h"
@@ -143,4 +144,36 @@ TEST_CASE("event loop: handlers may remove themselves, timers repeat, deferred w
     CHECK(events == 1);
     CHECK(deferred == 1);
     CHECK(ticks > 2);
+}
+
+TEST_CASE("groups of a port without a kernel: told twice at once, then each minute, and when they are left") {
+    const auto group = wire::Gid::from_ipv4(0xef010203), other = wire::Gid::from_ipv4(0xef010204);
+    GroupMemberships groups;
+    Instant now{5 * kSecond};
+    CHECK(groups.due_reports(now).empty());
+    REQUIRE(groups.join(group, 0) == 0);
+    REQUIRE(groups.join(group, 0) == 0);
+    for (int i = 0; i < 2; ++i) {
+        const auto due = groups.due_reports(now);
+        REQUIRE(due.size() == 1);
+        CHECK(due[0].group == group);
+        CHECK(due[0].change == net::GroupChange::Joined);
+        CHECK(groups.due_reports(now).empty());
+        now = now + kSecond;
+    }
+    CHECK(groups.due_reports(now).empty());
+    now = now + 60 * kSecond;
+    const auto still = groups.due_reports(now);
+    REQUIRE(still.size() == 1);
+    CHECK(still[0].change == net::GroupChange::Still);
+    groups.leave(group);
+    CHECK(groups.due_reports(now).empty());  // one user is left
+    groups.leave(group);
+    const auto left = groups.due_reports(now);
+    REQUIRE(left.size() == 1);
+    CHECK(left[0].change == net::GroupChange::Left);
+    // Joined and left before anything was told of it.
+    REQUIRE(groups.join(other, 0) == 0);
+    groups.leave(other);
+    CHECK(groups.due_reports(now).empty());
 }

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "net/arp.h"
+#include "net/group_report.h"
+#include "net/internet_checksum.h"
 #include "net/neighbour_discovery.h"
 
 using namespace rocemu;
@@ -91,6 +93,33 @@ TEST_CASE("neighbour discovery: one flipped bit anywhere in the message fails it
     far[wire::EthHeader::kSize + 7] = std::byte{64};
     CHECK_FALSE(net::NdMessage::parse(body(far), wire::EthHeader::parse(far.data())));
     CHECK_FALSE(net::NdMessage::parse(body(frame).first(50), wire::EthHeader::parse(frame.data())));
+}
+
+TEST_CASE("group reports: IGMPv3 and MLDv2, with their checksums") {
+    const auto v4 = net::GroupReport(kUs, wire::Gid::from_ipv4(0x0a000001), wire::Gid::from_ipv4(0xef010203), net::GroupChange::Joined);
+    const auto b = v4.bytes();
+    CHECK(b.size() == 60);
+    CHECK(wire::EthHeader::parse(b.data()).dst == wire::MacAddress{0x01, 0x00, 0x5e, 0, 0, 0x16});
+    const auto ip = b.subspan(wire::EthHeader::kSize);
+    CHECK(net::internet_checksum(ip.first(24)) == 0);
+    CHECK(net::internet_checksum(ip.subspan(24, 16)) == 0);
+    CHECK(ip[8] == std::byte{1});
+    CHECK(load_be<uint32_t>(ip.data() + 12) == 0x0a000001);
+    CHECK(ip[24] == std::byte{0x22});
+    CHECK(ip[32] == std::byte{4});
+    CHECK(load_be<uint32_t>(ip.data() + 36) == 0xef010203);
+
+    const auto own = *wire::parse_gid("fe80::1"), group = *wire::parse_gid("ff0e::1234:5678"), routers = *wire::parse_gid("ff02::16");
+    const auto v6 = net::GroupReport(kUs, own, group, net::GroupChange::Left);
+    const auto c = v6.bytes();
+    CHECK(wire::EthHeader::parse(c.data()).dst == wire::MacAddress{0x33, 0x33, 0, 0, 0, 0x16});
+    const auto message = c.subspan(wire::EthHeader::kSize + 40 + 8);
+    CHECK(message.size() == 28);
+    CHECK(net::icmpv6_checksum(own, routers, message) == 0);
+    CHECK(message[0] == std::byte{143});
+    CHECK(message[8] == std::byte{3});
+    CHECK(wire::Gid::from_bytes(message.data() + 12) == group);
+    CHECK(c[wire::EthHeader::kSize + 7] == std::byte{1});
 }
 
 TEST_CASE("duplicate address detection is answered to everybody") {
