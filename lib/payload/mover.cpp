@@ -79,8 +79,12 @@ struct PayloadMover::Impl {
 
     // Outcome::Pending: not all of it is mapped, go another way.
     Outcome copy_mapped(Space& space, Direction direction, std::span<const Piece> pieces, uint64_t cookie, Result& result) {
-        // What the agent has not done yet stays in front.
-        if (space.mappings.empty() || (space.agent && space.agent->pending() > 0)) return Outcome::Pending;
+        if (space.mappings.empty()) return Outcome::Pending;
+        // What the agent has not done yet stays in front, and what was deferred, which it places before it does anything.
+        if (space.info.path == Path::Agent) {
+            if (space.agent && space.agent->pending() > 0) return Outcome::Pending;
+            if (space.deferred && !space.deferred->empty()) return Outcome::Pending;
+        }
         for (const Piece& piece : pieces)
             if (space.mappings.find(piece) == nullptr) return Outcome::Pending;
         uint64_t bytes = 0;

@@ -16,7 +16,7 @@
 namespace rocemu::provider {
 namespace {
 
-constexpr size_t kLeastShared = 16384;  // less is not worth a look at the mappings
+constexpr size_t kLeastShared = 4096;  // less is not worth a look at the mappings
 
 // Is the whole range mapped? Looks at the mappings only, whatever its size; does nothing to the pages.
 bool is_mapped(const void* addr, size_t length) {

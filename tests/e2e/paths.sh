@@ -20,7 +20,7 @@ used = {n for n in ("captured", "deferred", "mapped", "process_vm", "agent") if 
 # Inline data counts as mapped too: what a file carries is far more.
 if total["payload_mapped_bytes"] < 1 << 20: used.discard("mapped")
 may = {"auto": {"captured", "mapped", "process_vm"}, "capture": {"captured", "process_vm"}, "pull": {"process_vm"},
-       "deferred": {"captured", "deferred", "process_vm"},
+       "deferred": {"captured", "deferred", "mapped", "process_vm"},
        "agent": {"agent"}}[sys.argv[1]]
 must = {"auto": {"captured", "mapped"}}.get(sys.argv[1], may)
 print("used", used, "expected", must)

@@ -107,8 +107,8 @@ void handle(Call& call, const abi::HelloRequest& request) {
     // Of several shards each would have to know what the others have deferred before it reaches into the process.
     session.deferred = (request.features & abi::kFeatureDeferred) && wanted == "deferred" && shards == 1;
     // What the daemon maps it also pays for, and others' files are none of its business: its own user only.
-    session.mapped =
-        (request.features & abi::kFeatureMapped) && wanted == "auto" && session.peer.uid == geteuid();
+    session.mapped = (request.features & abi::kFeatureMapped) && (wanted == "auto" || wanted == "deferred") &&
+                     session.peer.uid == geteuid();
     const Layout layout = layout_of(shards, request.features & abi::kFeatureAgent, session.capture, session.deferred);
     session.region0 = SharedRegion::create(layout.bytes);
     if (!session.region0) return call.reply.fail(errno);
