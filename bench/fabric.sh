@@ -26,12 +26,15 @@ print("+".join(n for n in ("captured", "deferred", "mapped", "process_vm", "agen
 # name|column|program and arguments
 cases=(
     "send 8 B, M/s|5|ib_send_bw --report_gbits -s 8 -D 1"
+    "send 8 B, inline, M/s|5|ib_send_bw --report_gbits -s 8 -I 8 -D 1"
     "write 8 B, M/s|5|ib_write_bw --report_gbits -s 8 -D 1"
+    "write 8 B, shared, M/s|5|ib_write_bw --report_gbits -s 8 -D 1 --mmap=$shared"
     "write 4 KiB|4|ib_write_bw --report_gbits -s 4096 -D 1"
     "write 64 KiB|4|ib_write_bw --report_gbits -s 65536 -D 1"
     "write 1 MiB|4|ib_write_bw --report_gbits -s 1048576 -D 1"
     "send 64 KiB|4|ib_send_bw --report_gbits -s 65536 -D 1"
     "read 64 KiB|4|ib_read_bw --report_gbits -s 65536 -D 1"
+    "send 64 KiB, shared|4|ib_send_bw --report_gbits -s 65536 -D 1 --mmap=$shared"
     "write 64 KiB, shared|4|ib_write_bw --report_gbits -s 65536 -D 1 --mmap=$shared"
     "read 64 KiB, shared|4|ib_read_bw --report_gbits -s 65536 -D 1 --mmap=$shared"
 )
