@@ -57,25 +57,13 @@ cm_pair() {
     [ $rc = 0 ] || { echo "server: exit code $rc"; cat "$out"; return 1; }
 }
 
-# perftest connects twice, and its client crashes when it comes to the second connection before the server listens for
-# that: then once more. Any other failure is one.
-cm_perftest() {
-    local try=$testlib_tmp/try.$BASHPID n
-    for n in 1 2 3 4 5 6 7 8 9 10; do
-        if cm_pair "$@" >"$try" 2>&1; then cat "$try"; return 0; fi
-        cat "$try"
-        grep -q 'REJECTED; error: 8' "$try" || return 1
-    done
-    return 1
-}
-
 # cm_case NAME FAMILY READY_HERE READY_THERE SERVER CLIENT, in both roles.
 cm_case() {
     local who
-    local pair=cm_pair
-    [[ $1 != ib_* ]] || pair=cm_perftest
+    local pair=(cm_pair)
+    [[ $1 != ib_* ]] || pair=(perftest_cm cm_pair)
     for who in client server; do
-        run_test "rdma_cm/$1-$2-rocemu-is-$who" 100 $pair $who "${@:2}"
+        run_test "rdma_cm/$1-$2-rocemu-is-$who" 100 "${pair[@]}" $who "${@:2}"
         printf '%s\t%s\t%s\t%s\n' "$1" "$2" $who $? >>"$cm_results"
     done
 }

@@ -64,10 +64,10 @@ rdmacm_programs() {
 
 # perftest connected by rdma_cm.
 perftest_cm_programs() {
-    program ib_write_bw-R 60 says '^ 65536 ' both ib_write_bw -R -F -n 100 --- ib_write_bw -R -F -n 100 "$server_ip"
-    program ib_send_lat-R 60 says '^ 2 ' both ib_send_lat -R -F -n 100 --- ib_send_lat -R -F -n 100 "$server_ip"
-    program ib_write_bw-R-traffic-class 60 says '^ 65536 ' both ib_write_bw -R -F -T 106 -n 100 --- ib_write_bw -R -F -T 106 -n 100 "$server_ip"
-    program ib_read_bw-R-8-qps 60 says '^ 65536 ' both ib_read_bw -R -F -q 8 -n 100 --- ib_read_bw -R -F -q 8 -n 100 "$server_ip"
+    program ib_write_bw-R 60 says '^ 65536 ' perftest_cm both ib_write_bw -R -F -n 100 --- ib_write_bw -R -F -n 100 "$server_ip"
+    program ib_send_lat-R 60 says '^ 2 ' perftest_cm both ib_send_lat -R -F -n 100 --- ib_send_lat -R -F -n 100 "$server_ip"
+    program ib_write_bw-R-traffic-class 60 says '^ 65536 ' perftest_cm both ib_write_bw -R -F -T 106 -n 100 --- ib_write_bw -R -F -T 106 -n 100 "$server_ip"
+    program ib_read_bw-R-8-qps 60 says '^ 65536 ' perftest_cm both ib_read_bw -R -F -q 8 -n 100 --- ib_read_bw -R -F -q 8 -n 100 "$server_ip"
 }
 
 fio_pair() {

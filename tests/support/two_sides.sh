@@ -89,3 +89,16 @@ says() {
     echo "$found lines match '$regex'${count:+, not $count}"
     return 1
 }
+
+# perftest_cm COMMAND...: a test of perftest -R. After a handshake over TCP the server begins to listen and the client
+# connects, whichever is first (create_rdma_cm_connection in its perftest_communication.c; later versions try again). A
+# client that is early is refused as 8, no such service, and crashes: then once more. Any other failure is one.
+perftest_cm() {
+    local try=$testlib_tmp/try.$BASHPID
+    for _ in {1..10}; do
+        if "$@" >"$try" 2>&1; then cat "$try"; return 0; fi
+        cat "$try"
+        grep -q 'REJECTED; error: 8' "$try" || return 1
+    done
+    return 1
+}
