@@ -61,6 +61,7 @@ Device::Changes Device::follow(const InterfaceInfo& interface) {
     }
     changes.link = link_up_ != interface.running;
     link_up_ = interface.running;
+    if (interface.speed_mbps != 0) speed_mbps_ = interface.speed_mbps;
     changes.mac = take_mac(interface.mac);
     changes.gids = changes.mac;
     if (follow_addresses_) {

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "control/link_speed.h"
 #include "control/unique_fd.h"
 
 extern "C" unsigned int if_nametoindex(const char* name);  // <net/if.h> and <linux/if.h> exclude each other
@@ -142,6 +143,7 @@ std::optional<InterfaceInfo> read_interface(const std::string& name) {
     const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
     if (!socket || !dump(socket.get(), RTM_GETLINK, info) || !dump(socket.get(), RTM_GETADDR, info))
         return std::nullopt;
+    info.speed_mbps = link_speed(name);
     return info;
 }
 

@@ -35,6 +35,7 @@ struct InterfaceInfo {
     uint32_t index = 0;
     wire::MacAddress mac{};
     uint32_t mtu = 0;
+    uint32_t speed_mbps = 0;  // 0: unknown; not from netlink (link_speed.h)
     bool running = false;
     std::vector<VlanInterface> vlans;
     // As the kernel lists them; tentative and link-local ones included, but those of VLANs, which are that of the

@@ -12,6 +12,7 @@
 #include "control/event_loop.h"
 #include "control/group_memberships.h"
 #include "control/interface_info.h"
+#include "control/link_speed.h"
 #include "control/key_allocator.h"
 #include "control/pcapng.h"
 #include "control/qpn_allocator.h"
@@ -125,6 +126,8 @@ TEST_CASE("rtnetlink knows the loopback interface, and no other one of that name
     CHECK(lo->index == 1);
     CHECK(lo->mtu >= 1500);
     CHECK_FALSE(read_interface("no-such-if"));
+    CHECK(lo->speed_mbps == 0);  // it has none
+    CHECK(link_speed("no-such-if") == 0);
     InterfaceInfo info;
     const std::byte junk[40] = {std::byte{200}};
     CHECK(take_messages(junk, info));
