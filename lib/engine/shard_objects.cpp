@@ -144,6 +144,16 @@ void Shard::destroy_ah(SessionId session, uint32_t number) {
     impl_->sessions.at(session)->addresses.erase(number);
 }
 
+bool Shard::has_posted(SessionId id) {
+    const Session& session = *impl_->sessions.at(id);
+    impl_->live.for_each([&](QpRecord& record) {
+        if (record.session != &session || record.type() != QpType::Ud || record.capture.due == kNever) return;
+        record.capture.due = impl_->now;
+        impl_->scheduler.activate(record);
+    });
+    return session.rung() || session.active_head != nullptr || session.gathers != 0;
+}
+
 void Shard::create_cq(const CqSetup& setup) {
     Session& session = *impl_->sessions.at(setup.session);
     impl_->cqs[setup.id] = std::make_unique<CqRing>(setup, session);

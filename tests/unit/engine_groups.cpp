@@ -157,3 +157,19 @@ TEST_CASE("copies for which a slow member has no room are dropped and counted, t
     CHECK(taken + dropped == 2 * kMessages);
     CHECK(taken >= engine::Placement::kHeldPerSession);
 }
+
+TEST_CASE("a session has something posted until it is sent", "[engine]") {
+    EngineWorld w;
+    Member a(w, 0, w.add_session()), b(w, 1, w.add_session());
+    b.join();
+    b.receive();
+    w.turns(10);
+    CHECK_FALSE(w.shard.has_posted(a.s.id));
+    a.send(7);
+    CHECK(w.shard.has_posted(a.s.id));
+    REQUIRE(w.run_until([&] { return !w.shard.has_posted(a.s.id); }, 10));
+    // Nothing of it is needed any more.
+    w.shard.destroy_ah(a.s.id, a.ah);
+    w.turns(10);
+    CHECK(b.got(7) == 1);
+}

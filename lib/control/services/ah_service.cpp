@@ -87,6 +87,10 @@ void handle(Call& call, const abi::CreateAhRequest& request) {
                              });
 }
 
+// A device of hardware has the address in the WQE: programs destroy a handle, and the QP, as soon as they have posted (mckey
+// does). So what was posted before goes out first; a session that always has something to send waits for this many turns.
+constexpr uint32_t kTurnsForPosted = 64;
+
 void handle(Call& call, const abi::DestroyAhRequest& request) {
     Session& session = *call.session;
     const auto it = session.ahs.find(request.ah);
@@ -95,7 +99,8 @@ void handle(Call& call, const abi::DestroyAhRequest& request) {
     session.ahs.erase(it);
     call.control.call_all(
         call.session,
-        [number = request.ah, id = session.id](engine::Shard& shard, uint32_t) {
+        [number = request.ah, id = session.id, turns = kTurnsForPosted](engine::Shard& shard, uint32_t) mutable {
+            if (shard.has_posted(id) && turns-- != 0) return false;
             shard.destroy_ah(id, number);
             return true;
         },
