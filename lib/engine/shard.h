@@ -105,12 +105,12 @@ class Shard {
     void create_flow(const FlowSetup& setup);
     void destroy_flow(DeviceId device, SessionId session, uint32_t flow);
 
-    // Address handles of a session. One that goes away while WQEs name it loses their packets: see has_posted.
+    // Address handles of a session. One that goes away while WQEs name it loses their packets: first hurry_posted.
     void create_ah(SessionId session, uint32_t number, const AddressRecord& record);
     void destroy_ah(SessionId session, uint32_t number);
-    // The session has posted what was not looked at yet, or is being sent. Datagrams that wait for the provider to capture
-    // their payload wait no longer: a program that asks has ended its posting.
-    [[nodiscard]] bool has_posted(SessionId session);
+    // Datagrams that wait for the provider to capture their payload wait no longer. True while something that the session has
+    // posted was not looked at yet, or is being sent.
+    [[nodiscard]] bool hurry_posted(SessionId session);
 
     void create_cq(const CqSetup& setup);
     void destroy_cq(CqId cq);

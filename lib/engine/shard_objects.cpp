@@ -144,7 +144,7 @@ void Shard::destroy_ah(SessionId session, uint32_t number) {
     impl_->sessions.at(session)->addresses.erase(number);
 }
 
-bool Shard::has_posted(SessionId id) {
+bool Shard::hurry_posted(SessionId id) {
     const Session& session = *impl_->sessions.at(id);
     impl_->live.for_each([&](QpRecord& record) {
         if (record.session != &session || record.type() != QpType::Ud || record.capture.due == kNever) return;

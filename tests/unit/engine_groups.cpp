@@ -164,10 +164,10 @@ TEST_CASE("a session has something posted until it is sent", "[engine]") {
     b.join();
     b.receive();
     w.turns(10);
-    CHECK_FALSE(w.shard.has_posted(a.s.id));
+    CHECK_FALSE(w.shard.hurry_posted(a.s.id));
     a.send(7);
-    CHECK(w.shard.has_posted(a.s.id));
-    REQUIRE(w.run_until([&] { return !w.shard.has_posted(a.s.id); }, 10));
+    CHECK(w.shard.hurry_posted(a.s.id));
+    REQUIRE(w.run_until([&] { return !w.shard.hurry_posted(a.s.id); }, 10));
     // Nothing of it is needed any more.
     w.shard.destroy_ah(a.s.id, a.ah);
     w.turns(10);

@@ -100,7 +100,7 @@ void handle(Call& call, const abi::DestroyAhRequest& request) {
     call.control.call_all(
         call.session,
         [number = request.ah, id = session.id, turns = kTurnsForPosted](engine::Shard& shard, uint32_t) mutable {
-            if (shard.has_posted(id) && turns-- != 0) return false;
+            if (shard.hurry_posted(id) && turns-- != 0) return false;
             shard.destroy_ah(id, number);
             return true;
         },
