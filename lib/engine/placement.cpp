@@ -32,8 +32,8 @@ bool in_one_space(const transport::DmaBatch& batch, const transport::DmaRequest&
 
 }  // namespace
 
-Placement::Placement(payload::PayloadMover& mover, Completions& completions)
-    : mover_(mover), kept_(completions) {
+Placement::Placement(payload::PayloadMover& mover, const memory::KeyTable& keys, Completions& completions)
+    : mover_(mover), keys_(keys), kept_(completions) {
     for (uint32_t i = 0; i < kJobs; ++i) {
         jobs_.push_back(std::make_unique_for_overwrite<PlaceJob>());
         release(jobs_.back().get());
@@ -58,7 +58,7 @@ PlaceJob* Placement::take(const QpRecord& record) {
     --free_count_;
     job->next = nullptr;
     job->cursor = job->run_end = 0;
-    job->done = false;
+    job->out = job->done = false;
     job->batch.clear();
     return job;
 }
@@ -88,6 +88,7 @@ bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
 bool Placement::place(QpRecord& record, std::span<Frame*> frames, Instant now) {
     bool any = false;
     bool more = true;  // in the core
+    const bool late = owes(record);
     while (more) {
         PlaceJob* job = take(record);
         if (job == nullptr) break;
@@ -99,11 +100,11 @@ bool Placement::place(QpRecord& record, std::span<Frame*> frames, Instant now) {
         any = true;
         job->record = &record;
         record.polled_tag = job->batch.requests[job->batch.count - 1].tag;
-            (record.jobs_head == nullptr ? record.jobs_head : record.jobs_tail->next) = job;
+        (record.jobs_head == nullptr ? record.jobs_head : record.jobs_tail->next) = job;
         record.jobs_tail = job;
         ++record.jobs;
         ++record.session->place_jobs;
-        advance(*job, now);
+        advance(record, late, now);
         deliver(record, now);
     }
     record.held_unpolled = more;
@@ -123,22 +124,50 @@ bool Placement::place(QpRecord& record, std::span<Frame*> frames, Instant now) {
     return any;
 }
 
-void Placement::advance(PlaceJob& job, Instant now) {
+void Placement::advance(QpRecord& record, bool late, Instant now) {
+    for (PlaceJob* job = record.jobs_head; job != nullptr; job = job->next) {
+        if (!job->done && !job->out) advance(*job, late, now);
+        // IBTA 9.5: requests take effect in the order of their packets. What is out keeps it by itself; the next job waits
+        // for what is not.
+        if (!job->done && job->run_end < job->batch.count) return;
+    }
+}
+
+void Placement::advance(PlaceJob& job, bool late, Instant now) {
     while (job.cursor < job.batch.count) {
         payload::Result result{};
-        if (!start_run(job, now, result)) return;
+        if (!start_run(job, late, now, result)) {
+            job.out = true;
+            return;
+        }
         finish_run(job, result);
     }
     job.done = true;
 }
 
+// IBTA 10.6.3: nothing reaches a region after its deregistration has ended.
+bool Placement::still_there(const transport::DmaBatch& batch, const transport::DmaRequest& r) const {
+    for (uint32_t s = 0; s < r.seg_count; ++s) {
+        const memory::Segment& segment = batch.segments.items[r.seg_first + s];
+        if (segment.length != 0 && !keys_.holds(segment)) return false;
+    }
+    return true;
+}
+
 // False: a copy is out.
-bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
+bool Placement::start_run(PlaceJob& job, bool late, Instant now, payload::Result& result) {
     const auto& batch = job.batch;
     const auto& first = batch.requests[job.cursor];
     const auto index = static_cast<uint64_t>(&first - batch.requests.data());
     const uint64_t cookie = kCookieBit | reinterpret_cast<uintptr_t>(&job);
     result.outcome = payload::Outcome::Done;
+    if (late && !still_there(batch, first)) {
+        job.run_end = static_cast<uint32_t>(index) + 1;
+        job.piece_owner[0] = static_cast<uint8_t>(index);
+        result.failed_piece = 0;
+        result.outcome = payload::Outcome::Fault;
+        return true;
+    }
     if (is_atomic(first.kind)) {
         job.run_end = static_cast<uint32_t>(index) + 1;
         if (first.seg_count != 1) {
@@ -161,6 +190,7 @@ bool Placement::start_run(PlaceJob& job, Instant now, payload::Result& result) {
         if (r.kind != first.kind || r.deferrable != first.deferrable) break;
         // By itself: merged with a neighbour it would not be one store.
         if (r.kind == DmaKind::Store && i != job.cursor) break;
+        if (late && !still_there(batch, r)) break;
         if (r.seg_count != 0) {
             memory::SpaceId mine;
             const bool one = in_one_space(batch, r, mine);
@@ -254,8 +284,9 @@ void Placement::deliver(QpRecord& record, Instant now) {
 QpRecord& Placement::handle_result(const payload::Result& result, Instant now) {
     auto& job = *reinterpret_cast<PlaceJob*>(result.cookie & ~kCookieBit);
     QpRecord& record = *job.record;
+    job.out = false;
     finish_run(job, result);
-    advance(job, now);
+    advance(record, true, now);
     deliver(record, now);
     return record;
 }

@@ -32,6 +32,7 @@ struct PlaceJob {
     PlaceJob* next = nullptr;  // in the QP's list, or in the free list
     uint32_t cursor = 0;       // next request to execute
     uint32_t run_end = 0;      // requests [cursor, run_end) are in the copy that is out
+    bool out = false;          // there is one
     bool done = false;
     // Not initialised: jobs that are never used cost no memory.
     std::array<transport::DmaStatus, transport::kDmaBatchRequests> status;
@@ -53,7 +54,7 @@ class Placement {
     // Cookies of the mover: the top bit tells placements from gathers.
     static constexpr uint64_t kCookieBit = uint64_t{1} << 63;
 
-    Placement(payload::PayloadMover& mover, Completions& completions);
+    Placement(payload::PayloadMover& mover, const memory::KeyTable& keys, Completions& completions);
 
     // May a packet with payload be handed to the core? No: it must be dropped, its placement could not be kept.
     [[nodiscard]] bool admits(const QpRecord& record) const;
@@ -76,13 +77,18 @@ class Placement {
     void release_held(QpRecord& record);
     PlaceJob* take(const QpRecord& record);
     void release(PlaceJob* job);
+    // Starts what may be started of the QP's jobs: nothing overtakes a request before it, also of another job. `late`:
+    // the requests were checked in an earlier turn; memory that was deregistered since is not touched any more.
+    void advance(QpRecord& record, bool late, Instant now);
     // Executes until the end or until a copy is out.
-    void advance(PlaceJob& job, Instant now);
-    bool start_run(PlaceJob& job, Instant now, payload::Result& result);
+    void advance(PlaceJob& job, bool late, Instant now);
+    bool start_run(PlaceJob& job, bool late, Instant now, payload::Result& result);
+    [[nodiscard]] bool still_there(const transport::DmaBatch& batch, const transport::DmaRequest& request) const;
     void finish_run(PlaceJob& job, const payload::Result& result);
     void deliver(QpRecord& record, Instant now);
 
     payload::PayloadMover& mover_;
+    const memory::KeyTable& keys_;
     HeldFrames held_{kHeldFrames};
     KeptFrames kept_;
     std::vector<std::unique_ptr<PlaceJob>> jobs_;

@@ -63,7 +63,7 @@ struct Shard::Impl {
     std::vector<std::unique_ptr<Device>> devices;
     payload::PayloadMover mover{payload_counters};
     Completions completions{notifier};
-    Placement placement{mover, completions};
+    Placement placement{mover, keys, completions};
     Parking parking{placement, completions};
     Transmitter transmitter{mover};
     Scheduler scheduler;

@@ -35,7 +35,7 @@ KeyStatus KeyTable::within(const Region& r, PdId pd, uint64_t addr, uint32_t len
     // Unsigned arithmetic: an address below iova wraps to a huge offset and fails.
     const uint64_t offset = addr - r.iova;
     if (offset > r.length || length > r.length - offset) return KeyStatus::OutOfBounds;
-    out = Segment{r.space, length, r.va + offset, r.mapped ? (r.is_window() ? r.parent : r.key) : 0};
+    out = Segment{r.space, length, r.va + offset, r.mapped ? (r.is_window() ? r.parent : r.key) : 0, r.key};
     return KeyStatus::Ok;
 }
 
@@ -52,6 +52,13 @@ KeyStatus KeyTable::resolve_remote(uint32_t key, PdId pd, uint32_t qpn, uint64_t
     if (r == nullptr || (r->is_window() && r->parent == 0)) return KeyStatus::NoSuchKey;
     if (r->kind == KeyKind::WindowType2 && r->qpn != qpn) return KeyStatus::NoSuchKey;
     return within(*r, pd, addr, length, need, out);
+}
+
+bool KeyTable::holds(const Segment& segment) const {
+    const Region* r = find(segment.source);
+    if (r == nullptr || (r->is_window() && r->parent == 0)) return false;
+    const uint64_t offset = segment.va - r->va;
+    return r->space == segment.space && offset <= r->length && segment.length <= r->length - offset;
 }
 
 }  // namespace rocemu::memory

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Payload that reaches a program through its agent, turn by turn: in the order of the packets, and not after its memory
+// was deregistered.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "support/engine_world.h"
+
+using namespace rocemu;
+using namespace rocemu::test;
+
+namespace {
+
+struct Pair {
+    Pair() {
+        REQUIRE(w.connect(a, b) == 0);
+        key_src = w.add_mr(sa, src.data(), src.size());
+    }
+    void post(WrOpcode opcode, const void* from, uint32_t length, const void* to, uint32_t rkey) {
+        auto wqe = make_wqe(opcode);
+        wqe.remote_addr = reinterpret_cast<uintptr_t>(to);
+        wqe.rkey = rkey;
+        wqe.compare_add = 1;
+        a.post_send(wqe, {sge(from, length, key_src)});
+    }
+    // The receiver's agent alone stands still: what is sent arrives.
+    void turns_without_agent(uint32_t n) {
+        w.agents_run = false;
+        w.turns(n);
+        w.agents_run = true;
+    }
+    EngineWorld w;
+    AppSession &sa = w.add_session(payload::Path::ProcessVm), &sb = w.add_session(payload::Path::Agent);
+    AppCq &cq_a = w.add_cq(sa), &cq_b = w.add_cq(sb);
+    AppQp &a = w.add_qp(sa, cq_a, cq_a, 0), &b = w.add_qp(sb, cq_b, cq_b, 1);
+    std::vector<uint8_t> src = std::vector<uint8_t>(1 << 16), dst = std::vector<uint8_t>(1 << 16);
+    uint32_t key_src = 0;
+    abi::Cqe cqe;
+};
+
+uint64_t number_at(const std::vector<uint8_t>& memory, size_t offset) {
+    uint64_t value;
+    std::memcpy(&value, &memory[offset], sizeof value);
+    return value;
+}
+
+}  // namespace
+
+TEST_CASE("nothing overtakes an atomic, also not from a later burst", "[engine][9.5]") {
+    // How much comes in the first burst: what follows is another job then.
+    const uint32_t first = GENERATE(1u, 2u);
+    Pair p;
+    const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), p.dst.size());
+    const uint64_t number = 1000, other = 77;
+    std::memcpy(&p.src[0], &number, 8);
+    std::memcpy(&p.src[8], &other, 8);
+    p.post(WrOpcode::RdmaWrite, &p.src[0], 8, p.dst.data(), key);
+    if (first == 2) p.post(WrOpcode::AtomicFetchAndAdd, &p.src[64], 8, p.dst.data(), key);
+    p.turns_without_agent(50);
+    if (first == 1) p.post(WrOpcode::AtomicFetchAndAdd, &p.src[64], 8, p.dst.data(), key);
+    if (first == 2) p.post(WrOpcode::RdmaWrite, &p.src[8], 8, p.dst.data(), key);
+    p.turns_without_agent(50);
+    if (first == 1) p.post(WrOpcode::RdmaWrite, &p.src[8], 8, p.dst.data(), key);
+    p.turns_without_agent(50);
+    for (int i = 0; i < 3; ++i) {
+        REQUIRE(p.w.wait_cqe(p.cq_a, p.cqe));
+        CHECK(static_cast<WcStatus>(p.cqe.status) == WcStatus::Success);
+    }
+    CHECK(number_at(p.src, 64) == number);
+    CHECK(number_at(p.dst, 0) == other);
+}
+
+TEST_CASE("what an agent did not fetch in time is not written into deregistered memory", "[engine][10.6.3]") {
+    Pair p;
+    const uint32_t first = p.w.add_mr(p.sb, p.dst.data(), 4096), key = p.w.add_mr(p.sb, &p.dst[8192], 4096);
+    const auto how = GENERATE(values<const char*>({"the same burst", "a later burst", "no room for a job"}));
+    CAPTURE(how);
+    std::fill(p.src.begin(), p.src.end(), uint8_t{1});
+    const auto burst_ends = [&] {
+        if (std::strcmp(how, "the same burst") != 0) p.turns_without_agent(50);
+    };
+    p.post(WrOpcode::RdmaWrite, p.src.data(), 100, p.dst.data(), first);
+    if (std::strcmp(how, "no room for a job") == 0) {
+        burst_ends();
+        p.post(WrOpcode::RdmaWrite, p.src.data(), 100, p.dst.data(), first);
+    }
+    burst_ends();
+    p.post(WrOpcode::AtomicFetchAndAdd, &p.src[64], 8, p.dst.data(), first);
+    p.post(WrOpcode::RdmaWrite, p.src.data(), 100, &p.dst[8192], key);
+    p.turns_without_agent(50);
+    REQUIRE(p.w.shard.keys().remove(key));
+    uint64_t fence = 0;
+    REQUIRE(p.w.run_until([&] { return p.w.shard.payload_passed(p.sb.id, fence); }));
+    // From here on the memory is the program's own again.
+    std::fill(p.dst.begin() + 8192, p.dst.end(), uint8_t{0});
+    p.w.turns(200);
+    CHECK(std::count(p.dst.begin() + 8192, p.dst.end(), 0) == static_cast<ptrdiff_t>(p.dst.size() - 8192));
+}
