@@ -35,7 +35,8 @@ KeyStatus KeyTable::within(const Region& r, PdId pd, uint64_t addr, uint32_t len
     // Unsigned arithmetic: an address below iova wraps to a huge offset and fails.
     const uint64_t offset = addr - r.iova;
     if (offset > r.length || length > r.length - offset) return KeyStatus::OutOfBounds;
-    out = Segment{r.space, length, r.va + offset, r.mapped ? (r.is_window() ? r.parent : r.key) : 0, r.key};
+    const uint32_t region = r.is_window() ? r.parent : r.key;
+    out = Segment{r.space, length, r.va + offset, r.mapped ? region : 0, region};
     return KeyStatus::Ok;
 }
 
@@ -55,8 +56,8 @@ KeyStatus KeyTable::resolve_remote(uint32_t key, PdId pd, uint32_t qpn, uint64_t
 }
 
 bool KeyTable::holds(const Segment& segment) const {
-    const Region* r = find(segment.source);
-    if (r == nullptr || (r->is_window() && r->parent == 0)) return false;
+    const Region* r = find(segment.region);
+    if (r == nullptr) return false;
     const uint64_t offset = segment.va - r->va;
     return r->space == segment.space && offset <= r->length && segment.length <= r->length - offset;
 }

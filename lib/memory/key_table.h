@@ -52,7 +52,7 @@ struct Segment {
     uint32_t length;  // bytes
     uint64_t va;
     uint32_t key;     // of a mapped region, else 0
-    uint32_t source;  // the key it was resolved from
+    uint32_t region;  // in which it lies
 };
 
 enum class KeyStatus : uint8_t { Ok, NoSuchKey, WrongPd, OutOfBounds, AccessDenied };
@@ -72,7 +72,8 @@ class KeyTable {
     // The same for an rkey that came to QP `qpn`: regions and bound windows.
     [[nodiscard]] KeyStatus resolve_remote(uint32_t key, PdId pd, uint32_t qpn, uint64_t addr, uint32_t length,
                                            uint32_t need, Segment& out) const;
-    // Is what was resolved some time ago still so? Not, if its region or window is gone or lies elsewhere now.
+    // Is what was resolved some time ago still registered? A window may have been invalidated since, by a request that
+    // came after the one that was allowed through it.
     [[nodiscard]] bool holds(const Segment& segment) const;
     [[nodiscard]] size_t size() const { return live_; }
 

@@ -96,3 +96,39 @@ TEST_CASE("what an agent did not fetch in time is not written into deregistered 
     p.w.turns(200);
     CHECK(std::count(p.dst.begin() + 8192, p.dst.end(), 0) == static_cast<ptrdiff_t>(p.dst.size() - 8192));
 }
+
+TEST_CASE("what was allowed through a window is written, also if the window is invalidated right behind it",
+          "[engine][9.4.1.1.3]") {
+    Pair p;
+    const uint32_t all = access_flags::kLocalWrite | access_flags::kRemoteWrite | access_flags::kMwBind;
+    const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), p.dst.size(), all);
+    memory::Region window;
+    window.key = p.w.next_key += 256;
+    window.pd = p.sb.id;
+    window.kind = memory::KeyKind::WindowType2;
+    p.w.shard.keys().insert(window);
+    memory::WindowBind bind;
+    bind.key = window.key + 1;
+    bind.region = key;
+    bind.pd = p.sb.id;
+    bind.qpn = p.b.qpn;
+    bind.access = access_flags::kRemoteWrite;
+    bind.addr = reinterpret_cast<uintptr_t>(p.dst.data());
+    bind.length = 4096;
+    REQUIRE(p.w.shard.keys().bind(bind));
+    std::fill(p.src.begin(), p.src.end(), uint8_t{7});
+    for (uint64_t i = 0; i < 2; ++i) p.b.post_recv(i, {sge(&p.dst[8192], 4096, key)});
+    // One burst, three runs: the window is unbound when the first of them is on its way.
+    p.post(WrOpcode::Send, p.src.data(), 100, nullptr, 0);
+    p.post(WrOpcode::RdmaWrite, p.src.data(), 100, p.dst.data(), bind.key);
+    auto last = make_wqe(WrOpcode::SendWithInv);
+    last.imm_data = bind.key;
+    p.a.post_send(last, {sge(p.src.data(), 50, p.key_src)});
+    p.turns_without_agent(50);
+    for (int i = 0; i < 3; ++i) {
+        REQUIRE(p.w.wait_cqe(p.cq_a, p.cqe));
+        CHECK(static_cast<WcStatus>(p.cqe.status) == WcStatus::Success);
+    }
+    CHECK(std::count(p.dst.begin(), p.dst.begin() + 4096, 7) == 100);
+    CHECK_FALSE(p.w.shard.keys().may_invalidate(bind.key, p.sb.id, p.b.qpn));
+}
