@@ -188,6 +188,12 @@ def main():
         import matrix_report
         done = {n for n, r in matrix_report.read(pathlib.Path(rest[0])).items() if r.verdict == "ok"} if rest else set()
         print_cases("--full" in sys.argv[2:], done)
+    elif command == "again" and len(sys.argv) == 4:
+        import matrix_report
+        stopped = matrix_report.stopped(pathlib.Path(sys.argv[2]))
+        for case in pathlib.Path(sys.argv[3]).read_text().splitlines():
+            if case.split()[0].removeprefix("name=") in stopped:
+                print(case)
     elif command == "report" and len(sys.argv) == 5:
         import matrix_report
         sys.exit(matrix_report.write(pathlib.Path(sys.argv[2]), sys.argv[3], pathlib.Path(sys.argv[4])))
