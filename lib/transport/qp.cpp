@@ -53,6 +53,7 @@ void Qp::Impl::reset() {
     ctx.dma.abandon();
     ++ctx.generation;
     ctx.events = 0;
+    ctx.last_receive_owed = false;
     ctx.established = false;
     ctx.attr = QpAttr{};
     send_queue.clear();
@@ -190,8 +191,10 @@ bool Qp::poll_transmit(Instant now, uint32_t budget_bytes, TxBatch& batch, bool 
 }
 
 bool Qp::poll_completions(CompletionBatch& batch) {
-    const bool more = emit_send_completions(impl_->ctx, impl_->send_queue, batch);
-    return emit_receive_completions(impl_->ctx, impl_->receive_queue, batch) || more;
+    const bool sends = emit_send_completions(impl_->ctx, impl_->send_queue, batch);
+    const bool receives = emit_receive_completions(impl_->ctx, impl_->receive_queue, batch);
+    if (impl_->receive_queue.ring.empty()) impl_->ctx.receives_completed();
+    return sends || receives;
 }
 
 std::optional<AsyncEvent> Qp::poll_event() {

@@ -47,6 +47,7 @@ struct QpContext {
     uint32_t mtu;  // bytes; from attr.path_mtu
     DmaQueue dma;
     uint32_t events = 0;  // bit per AsyncEvent
+    bool last_receive_owed = false;  // LAST_WQE_REACHED is to be raised when the receives taken have completed
     bool established = false;
     bool has_windows = false;  // memory windows were bound through this QP
     uint16_t generation = 0;  // counts resets
@@ -91,8 +92,14 @@ struct QpContext {
         entered_error();
     }
     void entered_error() {
-        // IBTA 11.6.3.6: with an SRQ the application must learn when no receive will be taken any more.
-        if (config.has_srq) raise(AsyncEvent::QpLastWqeReached);
+        last_receive_owed = config.has_srq;
+    }
+    // The receive queue is empty: what the QP had taken has completed.
+    void receives_completed() {
+        // IBTA 11.6.3.6, 10.3.1: with an SRQ the application must learn when no receive will be taken any more. It drains
+        // the CQ then, and destroys the QP: the completion of the last one comes first.
+        if (last_receive_owed) raise(AsyncEvent::QpLastWqeReached);
+        last_receive_owed = false;
     }
     // IBTA 11.6.3.1: the first packet in RTR tells that the peer is there, once.
     void communication_established() {

@@ -258,6 +258,40 @@ TEST_CASE("more placements under way than the window holds: dropped, not lost", 
     check_answer(p.poll(), kPsn + 4, kAck);
 }
 
+TEST_CASE("on an SRQ the last receive completes before LAST_WQE_REACHED tells so", "[sim][responder][10.3.1][11.6.3.6]") {
+    PairOptions o;
+    o.config.has_srq = true;
+    Probe p(o);
+    p.e.memory.slowest = kMillisecond;
+    SECTION("a receive was taken, its placement is out") {
+        p.e.receive(buffer(2000));
+        p.inject(RcSendFirst, kPsn, {}, 1024);
+        p.e.set_state(QpState::Err);
+        p.poll();
+        CHECK(p.e.receives.empty());  // the buffer is not the program's yet
+        CHECK(p.e.events.empty());
+        SECTION("it ends") {
+            p.wait(2 * kMillisecond);
+            p.poll();
+            REQUIRE(p.e.receives.size() == 1);
+            CHECK(p.e.receives[0].status == WcStatus::WrFlushErr);
+            CHECK(p.e.events == std::vector{AsyncEvent::QpLastWqeReached});
+        }
+        SECTION("RESET: there is nothing to tell any more") {
+            p.e.set_state(QpState::Reset);
+            p.wait(2 * kMillisecond);
+            p.poll();
+            CHECK(p.e.events.empty());
+        }
+    }
+    SECTION("none was") {
+        p.e.set_state(QpState::Err);
+        p.poll();
+        p.poll();
+        CHECK(p.e.events == std::vector{AsyncEvent::QpLastWqeReached});
+    }
+}
+
 TEST_CASE("SEND with invalidate ends the window, then tells the receive", "[sim][responder][9.4.1.1.3][10.6.6]") {
     Probe p;
     p.e.bind_window(kWindow);
