@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the responder sends: answers to READs and atomics in the order of their requests, then one NAK or ACK. Each
-// answer acknowledges everything before it, so ACKs are needed only at the end. See responder.h.
+// What the responder sends: answers to READs and atomics in the order of their requests, then a NAK, if one is due, then
+// an ACK. Each answer acknowledges everything before it, so ACKs are needed only at the end. See responder.h.
 // Read IBTA volume 1, 9.7.5.1.2 (coalescing), 9.7.5.1.8 (order of responses), 9.3.5 (AETH).
 #include "transport/request_opcode.h"
 #include "transport/responder.h"
@@ -22,7 +22,8 @@ bool Responder::poll_transmit(TxBudget& budget, TxBatch& batch) {
         if (ctx_.dma.placed(DmaOwner::Responder) < nak_.mark) return false;
         if (batch.full()) return true;
         send_nak(batch);
-        return false;
+        if (!ctx_.can_respond()) return false;
+        // A NAK of an older PSN (a repeated READ) says nothing about what came behind it: the ACK leaves too.
     }
     AckPoint point;
     while (!batch.full() && acks_.next(point)) {

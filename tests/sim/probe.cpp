@@ -43,7 +43,7 @@ Packets Probe::poll() {
     return drain();
 }
 
-Packets Probe::inject(wire::Opcode op, uint32_t psn, const wire::ExtHeaders& ext, uint32_t payload, bool ack_req) {
+void Probe::hand_in(wire::Opcode op, uint32_t psn, const wire::ExtHeaders& ext, uint32_t payload, bool ack_req) {
     wire::Bth bth;
     bth.opcode = static_cast<uint8_t>(op);
     bth.psn = psn & Psn::kMask;
@@ -52,6 +52,10 @@ Packets Probe::inject(wire::Opcode op, uint32_t psn, const wire::ExtHeaders& ext
     std::vector<std::byte> bytes(payload);
     for (uint32_t i = 0; i < payload; ++i) bytes[i] = static_cast<std::byte>(psn * 31 + i);
     e.deliver(make_frame(headers_, bth, ext, bytes), now);
+}
+
+Packets Probe::inject(wire::Opcode op, uint32_t psn, const wire::ExtHeaders& ext, uint32_t payload, bool ack_req) {
+    hand_in(op, psn, ext, payload, ack_req);
     return poll();
 }
 

@@ -25,7 +25,10 @@ class Probe {
   public:
     explicit Probe(const PairOptions& options = {});
 
-    // Hands in one packet and returns what the endpoint sends in answer.
+    // Hands in one packet. The endpoint sends nothing yet.
+    void hand_in(wire::Opcode op, uint32_t psn, const wire::ExtHeaders& ext = {}, uint32_t payload = 0,
+                 bool ack_req = true);
+    // The same, and returns what the endpoint sends in answer.
     Packets inject(wire::Opcode op, uint32_t psn, const wire::ExtHeaders& ext = {}, uint32_t payload = 0,
                    bool ack_req = true);
     Packets write(wire::Opcode op, uint32_t psn, uint32_t payload, uint32_t total, uint64_t offset = 0x1000,

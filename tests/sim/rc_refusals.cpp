@@ -314,4 +314,20 @@ TEST_CASE("a READ from memory deregistered under way is NAKed", "[sim][responder
         check_answer(p.read(kPsn, 0, 100), kPsn, kNakAccess);
         CHECK(p.e.qp.state() == QpState::Rts);
     }
+    SECTION("nor does it cost what came behind it the ACK") {
+        memory::Region other = *p.e.keys.find(kKey);
+        other.key = 0x201;
+        p.e.keys.insert(other);
+        p.e.memory.slowest = 0;
+        CHECK(p.read(kPsn, 0, 100, 0x201).size() == 1);
+        p.e.keys.remove(0x201);
+        wire::ExtHeaders ext;
+        ext.reth = {kMemoryBase, 0x201, 100};
+        p.hand_in(RcReadRequest, kPsn, ext);
+        const Packets out = p.write(RcWriteOnly, kPsn + 1, 4, 4);
+        REQUIRE(out.size() == 2);
+        check_answer({out[0]}, kPsn, kNakAccess);
+        check_answer({out[1]}, kPsn + 1, kAck);
+        CHECK(p.poll().empty());
+    }
 }
