@@ -26,8 +26,7 @@ void Retry::reset() {
 
 void Retry::stop() {
     ack_deadline_ = kNever;
-    rnr_until_ = Instant{0};
-    rnr_waits_ = false;
+    end_rnr_wait();
     round_ = false;
     rtt_.cancel();
     spent_at_ = kNever;
@@ -71,6 +70,9 @@ void Retry::progress(Instant now, uint64_t una, bool outstanding) {
     spent_at_ = kNever;
     retries_left_ = attr_.retry_cnt;
     rnr_left_ = attr_.rnr_retry;
+    // IBTA 9.7.5.2.8: the wait was for the packet that was refused. Another copy of it (a probe) has been taken since: what
+    // is behind it need not wait, or the ACK timer would run, and pay, while nothing may be sent.
+    end_rnr_wait();
     ack_deadline_ = outstanding ? timer_from(now) : kNever;
 }
 

@@ -57,6 +57,10 @@ class Retry {
     [[nodiscard]] Prober& prober() { return prober_; }
 
   private:
+    void end_rnr_wait() {
+        rnr_until_ = Instant{0};
+        rnr_waits_ = false;
+    }
     [[nodiscard]] Instant timer_from(Instant now) const;
     [[nodiscard]] bool same_round(Instant now) const;
     [[nodiscard]] Duration timeout() const;

@@ -68,11 +68,14 @@ void WireRules::heard_response(const wire::PacketView& p, Instant now) {
     const wire::Aeth aeth = p.aeth();
     const bool rnr = aeth.kind() == AethKind::RnrNak;
     // Without faults on the wire each RNR NAK is the answer to the oldest packet and must be obeyed.
-    if (rnr && schedule_.faults.empty() && schedule_.settings.slow == 0 && offset >= upper_una_)
+    if (rnr && schedule_.faults.empty() && schedule_.settings.slow == 0 && offset >= upper_una_) {
         rnr_until_ = now + transport::rnr_delay(aeth.rnr_timer_code());
+        refused_ = offset;
+    }
     acked_ = std::max(acked_, aeth.kind() == AethKind::Ack ? offset + 1 : offset);
     told_ = std::max(told_, aeth.kind() == AethKind::Ack ? offset + 1 : offset);
     advance_upper();
+    if (upper_una_ > refused_) rnr_until_ = Instant{0};  // another copy was taken
 }
 
 void WireRules::delivered(const wire::PacketView& p, Instant now) {

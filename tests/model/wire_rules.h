@@ -46,6 +46,7 @@ class WireRules {
     uint64_t upper_una_ = 0;  // the core's una is at most this
     std::vector<bool> data_;  // READ and atomic answers delivered
     Instant rnr_until_{0};
+    uint64_t refused_ = 0;  // the packet of that wait
     // Responder side, PSN offsets of `theirs`.
     std::vector<bool> requests_;  // delivered
     uint64_t expected_ = 0;       // the core's expected PSN is at most this

@@ -13,7 +13,7 @@ using enum wire::Opcode;
 namespace {
 
 constexpr uint32_t kPsn = 0x200;
-constexpr uint8_t kAck = 0x1f, kNakSequence = 0x60, kRnr1 = 0x21;
+constexpr uint8_t kAck = 0x1f, kNakSequence = 0x60, kRnr1 = 0x21, kRnrLongest = 0x20;
 
 std::vector<Sge> local(uint32_t bytes, uint64_t offset = 0x1000, uint32_t key = kKey) {
     return {{kMemoryBase + offset, bytes, key}};
@@ -132,6 +132,28 @@ TEST_CASE("RNR waits as the table says, never shorter", "[sim][requester][9.7.5.
                                                2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
             CHECK(p.now - start == Duration{kTable[code]} * 10'000);
         }
+}
+
+// The refused packet was sent twice, and the second copy found a receive. The ACK timer must not run while the rest waits,
+// or it ends the connection.
+TEST_CASE("an ACK of the refused packet ends its RNR wait", "[sim][requester][9.7.5.2.8][9.9.2.1.1]") {
+    PairOptions o;
+    o.attr.timeout = 8;  // about a millisecond
+    o.attr.retry_cnt = 0;
+    Probe p(o);
+    for (int i = 0; i < 3; ++i) p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == 3);
+    CHECK(p.answer(kPsn, kRnrLongest).empty());
+    CHECK(psns(p.answer(kPsn, kAck)) == std::vector<uint32_t>{kPsn + 1, kPsn + 2});
+    // Each refusal has its own wait, also if it comes during that of a packet it acknowledges.
+    CHECK(p.answer(kPsn + 1, kRnr1).empty());
+    CHECK(p.answer(kPsn + 2, kRnrLongest).empty());
+    const Instant refused = p.now;
+    CHECK(psns(until_sent(p, kSecond)) == std::vector<uint32_t>{kPsn + 2});
+    CHECK(p.now - refused == Duration{65536} * 10 * kMicrosecond);
+    p.answer(kPsn + 2, kAck);
+    CHECK(p.e.sends.size() == 3);
+    CHECK(p.e.qp.state() == QpState::Rts);
 }
 
 TEST_CASE("several NAKs for one loss start one round", "[sim][requester][case17][9.9.2.1.1]") {
