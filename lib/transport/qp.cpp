@@ -78,8 +78,7 @@ void Qp::Impl::changed_state(QpState from) {
 // IBTA 10.3.1.5: drained when everything begun has completed; told once, if asked for.
 void Qp::Impl::check_drained() {
     if (ctx.state() != QpState::Sqd || !ctx.attr.sq_draining) return;
-    if (send_queue.una_seq != send_queue.started_seq || ctx.dma.placed(DmaOwner::Completer) < send_queue.data_mark)
-        return;
+    if (!send_queue.nothing_begun() || ctx.dma.placed(DmaOwner::Completer) < send_queue.data_mark) return;
     ctx.attr.sq_draining = 0;
     if (ctx.attr.en_sqd_async_notify) ctx.raise(AsyncEvent::SqDrained);
 }

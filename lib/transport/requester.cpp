@@ -176,6 +176,8 @@ void Requester::gather_failed(uint64_t psn) {
 
 void Requester::settle_local_error() {
     if (q_.una_seq == q_.ring.tail() || !ctx_.can_request()) return;
+    // IBTA 10.3.1.5: what SQD does not begin does not fail in it either: the program was told that the queue is drained.
+    if (ctx_.state() == QpState::Sqd && q_.nothing_begun()) return;
     const SendEntry& e = q_.ring.at(q_.una_seq);
     if (e.local_error == WcStatus::Success || ctx_.dma.placed(DmaOwner::Completer) < q_.data_mark) return;
     fail_send(ctx_, q_, q_.una_seq, e.local_error);

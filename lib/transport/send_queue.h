@@ -82,9 +82,11 @@ class SendQueue {
     void start(uint64_t psn) { una = cur = high = acked = psn; }
 
     [[nodiscard]] bool outstanding() const { return una != high; }
+    // All that was begun is acknowledged.
+    [[nodiscard]] bool nothing_begun() const { return una_seq == started_seq; }
     // Request packets sent and not acknowledged (a READ is one, however many PSNs it takes).
     [[nodiscard]] uint64_t requests_out() const {
-        if (una_seq == started_seq) return 0;
+        if (nothing_begun()) return 0;
         const SendEntry& e = ring.at(una_seq);
         return requests_sent - e.first_request - (e.wants_data() ? 0 : una - e.first);
     }

@@ -76,6 +76,7 @@ void UnackedRequester::gather_failed(uint64_t psn) {
 // IBTA 10.3.1.6: a completion error of a UC or UD send queue leads to SQE, where the rest is flushed.
 void UnackedRequester::settle_error() {
     if (q_.una != q_.cur || q_.una_seq == q_.ring.tail() || !ctx_.can_request()) return;
+    if (ctx_.state() == QpState::Sqd && q_.nothing_begun()) return;  // IBTA 10.3.1.5: it does not fail before it is begun
     const WcStatus error = q_.ring.at(q_.una_seq).local_error;
     if (error == WcStatus::Success) return;
     q_.failed = true;

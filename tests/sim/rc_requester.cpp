@@ -319,28 +319,6 @@ TEST_CASE("a fence waits for READ data to be in place", "[sim][requester][10.8.3
     CHECK(out[0].opcode() == RcSendOnly);
 }
 
-TEST_CASE("SQD finishes what was begun, tells when drained, and RTS goes on", "[sim][requester][10.3.1.5]") {
-    PairOptions o;
-    o.config.window_packets = 2;
-    Probe p(o);
-    p.e.send(WrOpcode::RdmaWrite, local(4000), kRemote);
-    p.e.send(WrOpcode::Send, local(10));
-    CHECK(p.poll().size() == 2);
-    transport::QpAttr attr;
-    attr.state = QpState::Sqd;
-    attr.en_sqd_async_notify = 1;
-    REQUIRE(p.e.qp.modify(attr, qp_attr_mask::kState | qp_attr_mask::kEnSqdAsyncNotify, p.now) == 0);
-    CHECK(p.e.qp.attr().sq_draining == 1);
-    CHECK(p.answer(kPsn + 1, kAck).size() == 2);
-    CHECK(p.e.events.empty());
-    CHECK(p.answer(kPsn + 3, kAck).empty());
-    CHECK(p.e.events == std::vector{AsyncEvent::SqDrained});
-    CHECK(p.e.qp.attr().sq_draining == 0);
-    CHECK(p.e.sends.size() == 1);
-    p.e.set_state(QpState::Rts);
-    CHECK(p.poll().size() == 1);
-}
-
 TEST_CASE("inline payload comes from mapped memory, keys are not looked at", "[sim][requester]") {
     Probe p;
     std::vector<std::byte> slot(3000, std::byte{0x5a});
