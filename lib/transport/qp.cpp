@@ -24,7 +24,7 @@ struct Qp::Impl {
 
     void leave_windows();
     void reset();
-    void changed_state(QpState from);
+    void changed_state(QpState from, uint32_t mask);
     void check_drained();
     // Calls `f` with the machine, whatever its type.
     template <typename F>
@@ -61,13 +61,17 @@ void Qp::Impl::reset() {
     visit([](auto& m) { m.reset(); });
 }
 
-void Qp::Impl::changed_state(QpState from) {
+void Qp::Impl::changed_state(QpState from, uint32_t mask) {
     const QpState to = ctx.state();
     if (to == QpState::Reset) return reset();
     if (from == QpState::Init && to == QpState::Rtr) visit([](auto& m) { m.start_receiving(); });
     if (from == QpState::Rtr && to == QpState::Rts) visit([](auto& m) { m.start_sending(); });
     if (from == QpState::Sqe && to == QpState::Rts) visit([](auto& m) { m.resume_sending(); });
-    if (to == QpState::Sqd && from != QpState::Sqd) ctx.attr.sq_draining = 1;
+    if (to == QpState::Sqd && from != QpState::Sqd) {
+        ctx.attr.sq_draining = 1;
+        // IBTA 10.3.1.5: the notification is asked for with the transition, not once for all.
+        if (!(mask & qp_attr_mask::kEnSqdAsyncNotify)) ctx.attr.en_sqd_async_notify = 0;
+    }
     if (to == QpState::Rts) ctx.attr.sq_draining = 0;
     if (to == QpState::Err && from != QpState::Err) {
         visit([](auto& m) { m.stop(); });
@@ -93,7 +97,7 @@ int Qp::modify(const QpAttr& attr, uint32_t mask, Instant, const char** bad_attr
     if (const int error = check_modify(ctx.config.type, from, attr, mask, limits, bad_attr)) return error;
     apply_modify(ctx.attr, attr, mask);
     if (mask & qp_attr_mask::kPathMtu) ctx.mtu = 128u << attr.path_mtu;
-    if (mask & qp_attr_mask::kState) impl_->changed_state(from);
+    if (mask & qp_attr_mask::kState) impl_->changed_state(from, mask);
     impl_->check_drained();
     return 0;
 }

@@ -90,3 +90,15 @@ TEST_CASE("SQD, UC: a WQE that was found wrong and not begun waits like the othe
     p.poll();
     CHECK(p.e.qp.state() == QpState::Sqe);
 }
+
+TEST_CASE("SQ_DRAINED is for the transition that asked for it", "[sim][requester][10.3.1.5]") {
+    Probe p;
+    to_sqd(p, true);
+    p.poll();
+    CHECK(p.e.events == std::vector{AsyncEvent::SqDrained});
+    p.e.set_state(QpState::Rts);
+    to_sqd(p, false);
+    p.poll();
+    CHECK(p.e.qp.attr().sq_draining == 0);
+    CHECK(p.e.events.size() == 1);
+}
