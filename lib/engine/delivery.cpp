@@ -23,8 +23,8 @@ class ReceiveOffer {
         }
         if (srq_ != nullptr)
             lent_ = op.takes_receive() && lend_receive(record, *srq_, completions);
-        else if (op.consumes_receive())
-            top_up_if_low(record);
+        else if (op.consumes_receive() || op.takes_resource() || packet.bth.ack_req)
+            top_up_if_low(record);  // IBTA 9.7.7.2: the answer tells the peer how many there are
     }
     ~ReceiveOffer() {
         if (lent_) settle_receive(record_, *srq_, completions_);

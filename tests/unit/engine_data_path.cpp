@@ -197,6 +197,23 @@ TEST_CASE("a slow agent and repeated packets leave no frame behind", "[engine]")
     CHECK(p.w.pool.out() <= 2 * 128);
 }
 
+TEST_CASE("an ACK promises receives that no packet has needed yet", "[engine][9.7.7.2]") {
+    Pair p;
+    for (uint32_t i = 0; i < 100; ++i) p.b.post_recv(i, {sge(p.dst.data(), 100, p.key_dst)});
+    const WrOpcode first = GENERATE(WrOpcode::RdmaWrite, WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd);
+    auto wqe = make_wqe(first);
+    wqe.remote_addr = reinterpret_cast<uintptr_t>(p.dst.data());
+    wqe.rkey = p.key_dst;
+    p.a.post_send(wqe, {sge(p.src.data(), 8, p.key_src)});
+    REQUIRE(p.w.wait_cqe(p.cq_a, p.cqe));
+    CHECK(status(p.cqe) == WcStatus::Success);
+    // The requester knows of them: nothing has to wait for the answer to the first.
+    const uint64_t before = p.w.counter(0, stats::Counter::tx_packets);
+    for (uint32_t i = 0; i < 10; ++i) p.a.post_send(make_wqe(WrOpcode::Send), {sge(p.src.data(), 10, p.key_src)});
+    p.w.turns(1);
+    CHECK(p.w.counter(0, stats::Counter::tx_packets) == before + 10);
+}
+
 TEST_CASE("faults of the fabric lose no byte and are counted", "[engine]") {
     const auto path = GENERATE(payload::Path::ProcessVm, payload::Path::Agent);
     for (uint64_t seed = 1; seed <= 10; ++seed) {
