@@ -58,6 +58,8 @@ class RcMachine {
     void gather_failed(uint64_t tag) {
         if (tag & kResponseTag) {
             if (ctx_.can_respond()) responder_.gather_failed(psn_of_tag(tag));
+            // Requests that stood behind it have not left.
+            if (ctx_.can_request() && !responder_.halted()) sends_.rewind();
         } else if (ctx_.can_request()) {
             requester_.gather_failed(psn_of_tag(tag));
         }

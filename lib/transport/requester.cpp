@@ -160,10 +160,12 @@ Built Requester::build_data_request(const SendEntry& e, TxBatch& batch) {
 }
 
 void Requester::gather_failed(uint64_t psn) {
+    // Acknowledged meanwhile: it was a repetition, and its memory need not be there any more. But what stood behind it has
+    // not left either, and counts as sent.
+    if (psn < q_.una) return q_.rewind();
     for (uint64_t seq = q_.una_seq; seq != q_.started_seq; ++seq) {
         SendEntry& e = q_.ring.at(seq);
         if (psn >= e.end) continue;
-        if (psn < e.first) return;  // acknowledged meanwhile (it was sent before)
         e.local_error = WcStatus::LocProtErr;
         if (q_.cur > psn) {
             q_.cur = psn;

@@ -18,7 +18,7 @@ class Requester {
     void start();  // entering RTS from RTR: PSNs begin at attr.sq_psn
     // True if more could be sent now.
     bool poll_transmit(Instant now, TxBudget& budget, TxBatch& batch);
-    // The payload of packet `psn` (extended) could not be read; it and later packets were not sent.
+    // The payload of packet `psn` (extended) could not be read; it and the later packets of its batch were not sent.
     void gather_failed(uint64_t psn);
     void handle_timeout(Instant now);
     // The next moment at which handle_timeout or poll_transmit has something to do.

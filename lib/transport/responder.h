@@ -70,6 +70,8 @@ class Responder {
     // What was placed last may be acknowledged up to here (noted on the last operation, whoever owned it).
     void placed(uint64_t psn, uint32_t msn);
     bool poll_transmit(TxBudget& budget, TxBatch& batch);
+    // A request was refused for good: the QP goes to ERR when the NAK has left.
+    [[nodiscard]] bool halted() const { return halted_; }
     // The payload of READ response `psn` (extended) could not be read.
     void gather_failed(uint64_t psn);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The requester and completer against a hand-made peer: NAKs, READ continuation, windows, fences, SQD, local errors.
-// IBTA volume 1, 9.7.5.2, 9.7.6, 9.7.7, 9.9.2. Timers and retries: rc_retry.cpp.
+// The requester and completer against a hand-made peer: NAKs, READ continuation, windows, fences, local errors.
+// IBTA volume 1, 9.7.5.2, 9.7.6, 9.7.7, 9.9.2. Timers and retries: rc_retry.cpp. SQD: sqd.cpp.
+// What leaves in one turn, and a gather that fails: rc_turns.cpp.
 #include <catch2/catch.hpp>
 
 #include "tests/sim/probe.h"
@@ -331,24 +332,4 @@ TEST_CASE("inline payload comes from mapped memory, keys are not looked at", "[s
     REQUIRE(out.size() == 3);
     CHECK(out[2].view.payload.size() == 3000 - 2048);
     CHECK(out[2].view.payload[0] == std::byte{0x5a});
-}
-
-TEST_CASE("a gather that fails after a reset means nothing to the next connection", "[sim][requester]") {
-    PairOptions o;
-    Probe p(o);
-    static transport::TxBatch batch;
-    batch.clear();
-    transport::SendWqe wqe;
-    wqe.length = 10;
-    const Sge sge{kMemoryBase, 10, kKey};
-    p.e.qp.post_send(wqe, {&sge, 1}, p.now);
-    p.e.qp.poll_transmit(p.now, 1000, batch);
-    REQUIRE(batch.count == 1);
-    transport::QpAttr attr = p.e.qp.attr();
-    p.e.set_state(QpState::Reset);
-    p.e.connect(attr);
-    p.e.qp.post_send(wqe, {&sge, 1}, p.now);
-    p.e.qp.handle_gather_failed(batch.packets[0].gather_tag, p.now);
-    CHECK(p.poll().size() == 1);
-    CHECK(p.e.qp.state() == QpState::Rts);
 }
