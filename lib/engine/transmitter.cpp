@@ -173,23 +173,20 @@ Transmitter::Outcome Transmitter::run(QpRecord& record, uint32_t budget_bytes, I
     job.device = record.device;
     job.builds_used = job.pieces_used = job.run_first = job.run_end = 0;
     for (uint32_t i = 0; i < batch_->count; ++i) build(job, batch_->packets[i]);
-    if (record.pace.limited()) pace(job, now, outcome);
+    if (record.pace.limited()) pace(job, now);
     record.gathering = true;
     ++record.session->gathers;
     advance(job, now);
     return outcome;
 }
 
-void Transmitter::pace(const TxJob& job, Instant now, Outcome& outcome) {
+// What waits for it is found at the next turn: `more` may mean responses, which do not.
+void Transmitter::pace(const TxJob& job, Instant now) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < batch_->count; ++i)
         if (wire::opcode_info(batch_->packets[i].opcode).is_request())
             bytes += job.builds[i].header + job.builds[i].payload + wire::kIcrcSize;
-    Pace& pace = job.record->pace;
-    pace.spend(bytes, now);
-    if (!outcome.more || !pace.holds(now)) return;
-    pace.due = pace.ready();
-    outcome.more = false;  // not before that
+    job.record->pace.spend(bytes, now);
 }
 
 bool Transmitter::start_run(TxJob& job, Instant now, payload::Result& result) {

@@ -80,7 +80,7 @@ class Transmitter {
     void build_headers(TxJob::Build& b, QpRecord& record, const transport::TxPacket& packet,
                        const wire::HeaderTemplate& headers);
     // Charges the batch to the QP's rate limit; more of it may have to wait.
-    void pace(const TxJob& job, Instant now, Outcome& outcome);
+    void pace(const TxJob& job, Instant now);
     // Gathers until the end (then sends) or until one is out.
     void advance(TxJob& job, Instant now);
     bool start_run(TxJob& job, Instant now, payload::Result& result);

@@ -71,9 +71,20 @@ class RcMachine {
         requester_.handle_timeout(now);
     }
     bool poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
-        // Responses first: if a gather of ours fails, everything behind it is lost to the peer.
-        return responder_.poll_transmit(budget, batch) ||
-               (budget.requests && requester_.poll_transmit(now, budget, batch));
+        // Responses first: if a gather of ours fails, everything behind it is lost to the peer. But a peer that always waits
+        // for more of them than a turn holds must not keep our requests from leaving: a turn of responses alone is followed
+        // by one of requests alone, if there are any.
+        if (requests_turn_ && budget.requests && !responder_.halted()) {
+            requests_turn_ = false;
+            const uint32_t before = batch.count;
+            (void)requester_.poll_transmit(now, budget, batch);
+            if (batch.count != before) return true;
+        }
+        if (responder_.poll_transmit(budget, batch)) {
+            requests_turn_ = true;
+            return true;
+        }
+        return budget.requests && requester_.poll_transmit(now, budget, batch);
     }
     [[nodiscard]] Instant next_deadline() const {
         return std::min({requester_.next_deadline(), completer_.next_deadline(), responder_.next_deadline()});
@@ -86,6 +97,7 @@ class RcMachine {
     Requester requester_;
     Completer completer_;
     Responder responder_;
+    bool requests_turn_ = false;  // the last turn was filled by responses
 };
 
 }  // namespace rocemu::transport

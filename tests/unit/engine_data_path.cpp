@@ -49,22 +49,31 @@ TEST_CASE("a rate limit: requests keep to it, answers do not wait for it", "[eng
     limit.rate_limit = 80'000;  // 10 bytes a microsecond
     limit.max_burst = 4096;
     REQUIRE(p.w.modify(p.a, limit, qp_attr_mask::kRateLimit) == 0);
-    const auto send = [&](AppQp& q, AppCq& cq, WrOpcode op, const void* from, uint32_t from_key, const void* to, uint32_t to_key) {
+    const auto send = [&](AppQp& q, AppCq& cq, WrOpcode op, const void* from, uint32_t from_key, const void* to, uint32_t to_key, uint32_t bytes) {
         abi::SqWqe wqe = make_wqe(op);
         wqe.remote_addr = reinterpret_cast<uint64_t>(to);
         wqe.rkey = to_key;
         const Instant start = p.w.now;
-        q.post_send(wqe, {sge(from, kBytes, from_key)});
+        q.post_send(wqe, {sge(from, bytes, from_key)});
         REQUIRE(p.w.wait_cqe(cq, p.cqe));
         REQUIRE(status(p.cqe) == WcStatus::Success);
         return p.w.now - start;
     };
-    const auto write = [&] { return send(p.a, p.cq_a, WrOpcode::RdmaWrite, p.src.data(), p.key_src, p.dst.data(), p.key_dst); };
+    const auto write = [&] { return send(p.a, p.cq_a, WrOpcode::RdmaWrite, p.src.data(), p.key_src, p.dst.data(), p.key_dst, kBytes); };
     const Duration limited = write();
     CHECK(limited > (kBytes - 6000) / 10 * kMicrosecond);
     CHECK(limited < (kBytes + 12000) / 10 * kMicrosecond);
     // What the peer reads from here is no request of this QP.
-    CHECK(send(p.b, p.cq_b, WrOpcode::RdmaRead, p.dst.data(), p.key_dst, p.src.data(), p.key_src) < limited / 4);
+    const auto read = [&] { return send(p.b, p.cq_b, WrOpcode::RdmaRead, p.dst.data(), p.key_dst, p.src.data(), p.key_src, 8 * kBytes); };
+    CHECK(read() < limited / 8);
+    // Not even while requests wait.
+    abi::SqWqe wqe = make_wqe(WrOpcode::RdmaWrite);
+    wqe.remote_addr = reinterpret_cast<uint64_t>(p.dst.data());
+    wqe.rkey = p.key_dst;
+    p.a.post_send(wqe, {sge(p.src.data(), kBytes, p.key_src)});
+    CHECK(read() + read() < limited / 4);
+    CHECK_FALSE(p.cq_a.poll(p.cqe));
+    REQUIRE(p.w.wait_cqe(p.cq_a, p.cqe));
     limit.rate_limit = limit.max_burst = 0;
     REQUIRE(p.w.modify(p.a, limit, qp_attr_mask::kRateLimit) == 0);
     CHECK(write() < limited / 4);
