@@ -23,6 +23,9 @@ bool Completer::handle(const wire::PacketView& packet, Instant now, bool may_kee
             ctx_.count(Counter::unexpected_response);
         else if (!ack)
             ctx_.count(Counter::duplicate_response);
+        else if (ahead == Psn::kMask && packet.aeth().kind() == wire::AethKind::Ack)
+            // IBTA 9.7.7.2: not asked for: the newest ACK once more, as receives have been posted since.
+            q_.credits.on_ack(packet.aeth());
         return false;
     }
     const uint64_t psn = q_.una + ahead;

@@ -72,6 +72,23 @@ TEST_CASE("the requester keeps to the credits; without any one message goes at a
     CHECK(size(kPsn + 25, 31, 16) == 7);       // no flow control: the rest, the WRITE too
 }
 
+TEST_CASE("an ACK that nothing asked for brings credits", "[sim][requester][9.7.7.2][9.7.6.1.1]") {
+    Probe p;
+    p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == 1);
+    p.answer(kPsn, 0, 1);
+    for (int i = 0; i < 5; ++i) p.e.send(WrOpcode::Send, local(10));
+    CHECK(p.poll().size() == 1);
+    CHECK(p.answer(kPsn - 1, 3, 1).empty());  // an old one: not the newest acknowledged
+    CHECK(p.answer(kPsn, wire::Aeth::rnr_nak(0, 1).syndrome, 1).empty());
+    CHECK(p.answer(kPsn, 3, 1).size() == 2);  // one of the three is out
+    CHECK(p.answer(kPsn, 3, 1).empty());
+    CHECK(p.answer(kPsn + 3, wire::kNoCredits, 4).size() == 2);
+    CHECK(p.e.count(Counter::unexpected_response) == 0);
+    p.answer(kPsn + 5, wire::kNoCredits, 6);
+    CHECK(p.e.sends.size() == 6);
+}
+
 TEST_CASE("WRITEs and READs use no credit and do not use up those of SENDs", "[sim][requester][9.7.7.2]") {
     Probe p;
     p.e.send(WrOpcode::Send, local(10));
