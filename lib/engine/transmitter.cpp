@@ -176,7 +176,9 @@ Transmitter::Outcome Transmitter::run(QpRecord& record, uint32_t budget_bytes, I
     if (record.pace.limited()) pace(job, now);
     record.gathering = true;
     ++record.session->gathers;
+    const uint64_t failed = failed_;
     advance(job, now);
+    outcome.more |= failed_ != failed;  // already: there may be a NAK to send, or packets that have not left
     return outcome;
 }
 
@@ -264,6 +266,7 @@ void Transmitter::send(TxJob& job, Instant now) {
     job.next = free_;
     free_ = &job;
     ++free_count_;
+    failed_ += failed;
     if (failed)
         record.qp.handle_gather_failed(tag, now);
     else if (!record.dying)

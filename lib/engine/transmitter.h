@@ -95,6 +95,7 @@ class Transmitter {
     uint32_t free_count_ = 0;
     TxJob* stalled_head_ = nullptr;
     TxJob* stalled_tail_ = nullptr;
+    uint64_t failed_ = 0;  // gathers
     std::unique_ptr<transport::TxBatch> batch_;
 };
 

@@ -223,6 +223,18 @@ TEST_CASE("an ACK promises receives that no packet has needed yet", "[engine][9.
     CHECK(p.w.counter(0, stats::Counter::tx_packets) == before + 10);
 }
 
+TEST_CASE("a READ of memory that is not mapped is refused at once", "[engine][9.7.5.2.6]") {
+    const auto path = GENERATE(payload::Path::ProcessVm, payload::Path::Agent);
+    Pair p(3, path);
+    auto wqe = make_wqe(WrOpcode::RdmaRead);
+    wqe.remote_addr = 0x800;  // the page at 0 is nobody's
+    wqe.rkey = p.w.add_mr(p.sb, reinterpret_cast<void*>(0x800), 2048);
+    p.a.post_send(wqe, {sge(p.src.data(), 2048, p.key_src)});
+    REQUIRE(p.w.wait_cqe(p.cq_a, p.cqe, 200));
+    CHECK(status(p.cqe) == WcStatus::RemOpErr);
+    CHECK(p.w.counter(0, stats::Counter::local_ack_timeout_err) == 0);
+}
+
 TEST_CASE("faults of the fabric lose no byte and are counted", "[engine]") {
     const auto path = GENERATE(payload::Path::ProcessVm, payload::Path::Agent);
     for (uint64_t seed = 1; seed <= 10; ++seed) {
