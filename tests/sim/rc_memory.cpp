@@ -13,22 +13,7 @@ namespace {
 
 constexpr uint64_t kLocal = 0x2000, kReceive = 0x3000, kTarget = 0x100000;
 constexpr uint32_t kWindow = 0x7701;
-constexpr WrOpcode kOperations[] = {WrOpcode::Send,
-                                    WrOpcode::SendWithImm,
-                                    WrOpcode::SendWithInv,
-                                    WrOpcode::RdmaWrite,
-                                    WrOpcode::RdmaWriteWithImm,
-                                    WrOpcode::RdmaRead,
-                                    WrOpcode::AtomicFetchAndAdd,
-                                    WrOpcode::AtomicCmpAndSwp,
-                                    WrOpcode::AtomicWrite};
 
-bool is_send(WrOpcode op) {
-    return op == WrOpcode::Send || op == WrOpcode::SendWithImm || op == WrOpcode::SendWithInv;
-}
-bool is_atomic(WrOpcode op) {
-    return op == WrOpcode::AtomicFetchAndAdd || op == WrOpcode::AtomicCmpAndSwp || op == WrOpcode::AtomicWrite;
-}
 std::vector<Sge> at(uint64_t offset, uint32_t bytes) {
     return {{kMemoryBase + offset, bytes, kKey}};
 }
@@ -64,11 +49,11 @@ struct Place {
 }  // namespace
 
 TEST_CASE("RC: failing and slow memory under every operation, anywhere in the message", "[sim][rc][9.9.2][9.9.3]") {
-    for (const WrOpcode op : kOperations)
+    for (const WrOpcode op : kRcOperations)
         for (const bool at_requester : {true, false})
             for (const Duration slow : {Duration{0}, 20 * kMicrosecond})
                 for (const Place place : {Place{0, 4}, Place{1500, 1504}, Place{2999, 3000}}) {
-                    const uint32_t bytes = is_atomic(op) ? 8 : 3000;
+                    const uint32_t bytes = has_eight_bytes(op) ? 8 : 3000;
                     if (place.from >= bytes) continue;
                     QpPair p;
                     p.a.memory.slowest = p.b.memory.slowest = slow;

@@ -3,6 +3,8 @@
 // reads into, the upper half for what its peer places here.
 #include "tests/sim/workload.h"
 
+#include "transport/request_opcode.h"
+
 namespace rocemu::sim {
 
 using transport::Completion;
@@ -14,15 +16,6 @@ constexpr uint32_t kWindows = 1024, kFirstWindow = 0x100;
 
 std::byte pattern_byte(uint64_t pattern, uint64_t i) {
     return static_cast<std::byte>((pattern * 131 + i * 7 + (i >> 8) * 13) & 0xff);
-}
-bool is_send(WrOpcode op) {
-    return op == WrOpcode::Send || op == WrOpcode::SendWithImm || op == WrOpcode::SendWithInv;
-}
-bool takes_receive(WrOpcode op) {
-    return op == WrOpcode::RdmaWriteWithImm || is_send(op);
-}
-bool is_atomic(WrOpcode op) {
-    return op == WrOpcode::AtomicFetchAndAdd || op == WrOpcode::AtomicCmpAndSwp;
 }
 }  // namespace
 
@@ -86,7 +79,7 @@ bool Workload::post() {
 }
 
 bool Workload::post(WrOpcode op, uint32_t bytes) {
-    if (is_atomic(op) || op == WrOpcode::AtomicWrite) bytes = 8;
+    if (has_eight_bytes(op)) bytes = 8;
     if (from_next_ + bytes + 1024 > from_end_ || to_next_ + bytes + 1024 > to_end_) return false;
     Message m;
     m.op = op;
@@ -130,7 +123,7 @@ bool Workload::post(WrOpcode op, uint32_t bytes) {
         }
     }
     if (!is_atomic(op)) wr.wqe.remote_addr = m.remote;
-    if (takes_receive(op)) {
+    if (transport::takes_receive(op)) {
         m.receive = carve(to_, to_next_, is_send(op) ? bytes : 0, static_cast<uint32_t>(random_.below(9)));
         receives_.push_back(messages_.size());
         to_.receive(m.receive);

@@ -3,6 +3,7 @@
 // both sides; each completion is checked at the moment it appears: status, length, immediate, and the bytes in place.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -10,17 +11,30 @@
 
 namespace rocemu::sim {
 
+// What an RC QP may ask of its peer.
+inline constexpr std::array kRcOperations{WrOpcode::Send,
+                                          WrOpcode::SendWithImm,
+                                          WrOpcode::SendWithInv,
+                                          WrOpcode::RdmaWrite,
+                                          WrOpcode::RdmaWriteWithImm,
+                                          WrOpcode::RdmaRead,
+                                          WrOpcode::AtomicFetchAndAdd,
+                                          WrOpcode::AtomicCmpAndSwp,
+                                          WrOpcode::AtomicWrite};
+[[nodiscard]] constexpr bool is_send(WrOpcode op) {
+    return op == WrOpcode::Send || op == WrOpcode::SendWithImm || op == WrOpcode::SendWithInv;
+}
+// Gives back what it found.
+[[nodiscard]] constexpr bool is_atomic(WrOpcode op) {
+    return op == WrOpcode::AtomicFetchAndAdd || op == WrOpcode::AtomicCmpAndSwp;
+}
+[[nodiscard]] constexpr bool has_eight_bytes(WrOpcode op) {
+    return is_atomic(op) || op == WrOpcode::AtomicWrite;
+}
+
 struct WorkloadOptions {
     uint64_t seed = 1;
-    std::vector<WrOpcode> operations{WrOpcode::Send,
-                                     WrOpcode::SendWithImm,
-                                     WrOpcode::SendWithInv,
-                                     WrOpcode::RdmaWrite,
-                                     WrOpcode::RdmaWriteWithImm,
-                                     WrOpcode::RdmaRead,
-                                     WrOpcode::AtomicFetchAndAdd,
-                                     WrOpcode::AtomicCmpAndSwp,
-                                     WrOpcode::AtomicWrite};
+    std::vector<WrOpcode> operations{kRcOperations.begin(), kRcOperations.end()};
     uint32_t max_bytes = 20'000;
     uint32_t max_sges = 4;
     double unsignaled = 0.3;
