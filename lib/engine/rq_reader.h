@@ -16,7 +16,7 @@ struct QueueReader;
 // is.
 void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge, SrqId srq = 0);
 
-// Fills the core's window. False: the producer index is impossible.
+// Fills the core's window, but not in RESET. False: the producer index is impossible.
 bool top_up_receives(QpRecord& record);
 
 // Before each packet that takes a receive, or whose answer promises some. Looks at the application's producer index (a cache line that it writes) only

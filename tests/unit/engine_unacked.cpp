@@ -130,3 +130,42 @@ TEST_CASE("packets of UC and UD wait for a receive of the SRQ, in order, and not
     CHECK(t.w.counter(1, type == QpType::Ud ? Counter::ud_no_buffer_drops : Counter::uc_dropped_messages) == 1);
     CHECK(t.w.pool.out() <= 2 * 128);
 }
+
+TEST_CASE("a datagram on the heels of a RESET takes no receive of the life before", "[engine][ud]") {
+    EngineWorld w;
+    w.qp_type = QpType::Ud;
+    AppSession& s = w.add_session();
+    AppCq& cq = w.add_cq(s);
+    AppQp& q = w.add_qp(s, cq, cq, 1, {16, 16, 4, 4, 128});
+    std::vector<uint8_t> memory(8192);
+    const uint32_t key = w.add_mr(s, memory.data(), memory.size());
+    const auto arrives = [&] {
+        wire::Bth bth;
+        bth.opcode = static_cast<uint8_t>(wire::Opcode::UdSendOnly);
+        bth.dest_qp = q.qpn;
+        wire::ExtHeaders ext;
+        ext.deth = {EngineWorld::kUdQkey, 5};
+        REQUIRE(w.shard.send_raw(0, make_frame(EngineWorld::route(0, 1), bth, ext, std::vector<std::byte>(16))));
+        w.turns(4);
+    };
+    REQUIRE(w.activate(q) == 0);
+    for (uint64_t i = 1; i <= 10; ++i) q.post_recv(i, {sge(memory.data(), 4096, key)});
+    transport::QpAttr reset;
+    reset.state = QpState::Reset;
+    REQUIRE(w.modify(q, reset, qp_attr_mask::kState) == 0);
+    arrives();
+    // The program learns of the RESET, and its queues begin anew.
+    for (abi::QueueHeader* header : {&q.sq_header(), &q.rq_header()}) {
+        header->producer.store(0);
+        header->consumer.store(0);
+    }
+    q.rq_producer = 0;
+    REQUIRE(w.activate(q) == 0);
+    q.post_recv(99, {sge(&memory[4096], 4096, key)});
+    arrives();
+    abi::Cqe e;
+    REQUIRE(cq.poll(e));
+    CHECK(e.wr_id == 99);
+    CHECK_FALSE(cq.poll(e));
+    CHECK(std::all_of(memory.begin(), memory.begin() + 4096, [](uint8_t c) { return c == 0; }));
+}
