@@ -6,6 +6,7 @@
 #include <array>
 
 #include "engine/delivery.h"
+#include "engine/frame_view.h"
 #include "engine/qp_record.h"
 
 namespace rocemu::engine {
@@ -34,8 +35,8 @@ bool Parking::deliver(QpRecord& record, Instant now) {
     bool more = record.parked.head != nullptr;
     while (more) {
         std::array<Frame, kBurst> frames;
-        std::array<Frame*, kBurst> with_payload;
-        uint32_t count = 0, payloads = 0;
+        std::array<Frame*, kBurst> read_later;
+        uint32_t count = 0, reads = 0;
         while (count < kBurst && record.parked.head != nullptr) {
             const HeldFrame& oldest = *record.parked.head;
             const bool late = now - arrival_of(oldest) >= kPatience;
@@ -49,14 +50,14 @@ bool Parking::deliver(QpRecord& record, Instant now) {
             --record.parked_count;
             if (!admitted)
                 record.device->drop(frames[count], wire::DropReason::QueueFull);
-            else if (!view.payload.empty())
-                with_payload[payloads++] = &frames[count];
+            else if (is_read_later(view))
+                read_later[reads++] = &frames[count];
             ++count;
         }
         if (count == 0) break;
         any = true;
         more = count == kBurst;
-        placement_.run(record, {with_payload.data(), payloads}, now);
+        placement_.run(record, {read_later.data(), reads}, now);
         for (uint32_t i = 0; i < count; ++i)
             if (frames[i].data != nullptr) record.device->cache.free({&frames[i], 1});
     }

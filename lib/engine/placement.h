@@ -56,13 +56,13 @@ class Placement {
 
     Placement(payload::PayloadMover& mover, const memory::KeyTable& keys, Completions& completions);
 
-    // May a packet with payload be handed to the core? No: it must be dropped, its placement could not be kept.
+    // May a packet that is read later (frame_view.h) be handed to the core? No: it must be dropped, its frame could not
+    // be kept.
     [[nodiscard]] bool admits(const QpRecord& record) const;
 
     // Hands in kept packets whose turn has come, and takes and executes what the QP wants done. `frames`: those of this
-    // burst that carry payload for it, in order; of the ones that are needed longer the ownership passes here, and they
-    // get data = nullptr.
-    // True if anything was done.
+    // burst that its requests may read from, in order; of the ones that are needed longer the ownership passes here,
+    // and they get data = nullptr. True if anything was done.
     bool run(QpRecord& record, std::span<Frame*> frames, Instant now);
     // Requests may wait in the core because too many jobs were out: run() must be called again.
     [[nodiscard]] static bool owes(const QpRecord& record);

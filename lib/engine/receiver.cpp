@@ -73,14 +73,14 @@ QpRecord* Receiver::find_qp(const Device& device, const wire::PacketView& packet
     return nullptr;
 }
 
-void Receiver::touch(QpRecord& record, uint32_t frame, bool payload) {
+void Receiver::touch(QpRecord& record, uint32_t frame, bool read_later) {
     if (!record.touched) {
         record.touched = true;
         record.next_touched = touched_;
         touched_ = &record;
         record.burst_first = record.burst_last = kBurst;
     }
-    if (!payload) return;
+    if (!read_later) return;
     next_of_qp_[frame] = kBurst;
     (record.burst_first == kBurst ? record.burst_first : next_of_qp_[record.burst_last]) = frame;
     record.burst_last = frame;
@@ -105,8 +105,8 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
     DropReason reason = DropReason::None;
     QpRecord* record = find_qp(device, view_, reason);
     if (record == nullptr) return device.drop(frame, reason);
-    const bool payload = !view_.payload.empty();
-    if (payload && !placement_.admits(*record)) return device.drop(frame, DropReason::QueueFull);
+    const bool read_later = is_read_later(view_);
+    if (read_later && !placement_.admits(*record)) return device.drop(frame, DropReason::QueueFull);
     device.counters.add(Counter::rx_packets);
     device.counters.add(Counter::rx_bytes, frame.length);
     device.seen(frame, DropReason::None);
@@ -116,7 +116,7 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
     }
     const Delivered delivered = hand_in(*record, view_, frame, now);
     if (delivered == Delivered::MustWait) return scheduler_.activate(*record);
-    touch(*record, i, payload && delivered == Delivered::Done);
+    touch(*record, i, read_later && delivered == Delivered::Done);
     // What follows in this burst must not meet a gap that is closed.
     if (record->kept.head != nullptr && record->qp.kept_ready()) place(*record, now);
 }

@@ -51,7 +51,7 @@ class Receiver {
     Delivered hand_in(QpRecord& record, const wire::PacketView& packet, Frame& frame, Instant now);
     // Places what came for the QP so far, and what waited for it.
     void place(QpRecord& record, Instant now);
-    void touch(QpRecord& record, uint32_t frame, bool payload);
+    void touch(QpRecord& record, uint32_t frame, bool read_later);
     // Brings the QP of frame `i` near, where the frames of a burst are of many.
     void look_ahead(uint32_t i);
 
@@ -65,7 +65,7 @@ class Receiver {
     QpRecord* touched_ = nullptr;
     bool full_ = false;
     std::array<Frame, kBurst> frames_;
-    std::array<uint32_t, kBurst> next_of_qp_{};  // chain of the frames with payload of one QP
+    std::array<uint32_t, kBurst> next_of_qp_{};    // chain of the frames of one QP that are read later
     std::array<const QpRecord*, kBurst> ahead_{};  // of a frame; nullptr: as of the one before
     uint32_t ahead_qpn_ = 0;
     wire::PacketView view_;

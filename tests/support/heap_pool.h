@@ -2,6 +2,7 @@
 // HeapPool: an engine::FramePool without DPDK. Counts what is out, so that a test can prove that no frame was lost.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -27,6 +28,10 @@ class HeapPool final : public engine::FramePool {
     }
     void free(std::span<engine::Frame> frames) override {
         for (auto& f : frames) free_.push_back(static_cast<std::byte*>(f.handle));
+    }
+    // What still reads a frame that it has freed reads this.
+    void scribble() {
+        for (std::byte* frame : free_) std::memset(frame, 0xEE, room_);
     }
     [[nodiscard]] size_t out() const { return buffers_.size() - free_.size(); }
 

@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "engine/placement.h"
 #include "support/engine_world.h"
+#include "support/wire_frames.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
@@ -131,4 +133,40 @@ TEST_CASE("what was allowed through a window is written, also if the window is i
     }
     CHECK(std::count(p.dst.begin(), p.dst.begin() + 4096, 7) == 100);
     CHECK_FALSE(p.w.shard.keys().may_invalidate(bind.key, p.sb.id, p.b.qpn));
+}
+
+TEST_CASE("the frame of an empty datagram stays until the area in front of it is placed", "[engine][ud]") {
+    EngineWorld w;
+    w.qp_type = QpType::Ud;
+    AppSession& s = w.add_session(payload::Path::Agent);
+    AppCq& cq = w.add_cq(s);
+    AppQp& q = w.add_qp(s, cq, cq, 1);
+    std::vector<uint8_t> memory(3 * 64);
+    const uint32_t key = w.add_mr(s, memory.data(), memory.size());
+    REQUIRE(w.activate(q) == 0);
+    for (uint64_t i = 0; i < 3; ++i) q.post_recv(i, {sge(&memory[i * 64], 64, key)});
+    wire::Bth bth;
+    bth.opcode = static_cast<uint8_t>(wire::Opcode::UdSendOnly);
+    bth.dest_qp = q.qpn;
+    wire::ExtHeaders ext;
+    ext.deth = {EngineWorld::kUdQkey, 5};
+    const auto empty = make_frame(EngineWorld::route(0, 1), bth, ext, {});
+    w.agents_run = false;
+    // As many bursts as a QP has jobs, and one more.
+    for (uint32_t i = 0; i < engine::Placement::kJobsPerQp; ++i) {
+        REQUIRE(w.shard.send_raw(0, make_frame(EngineWorld::route(0, 1), bth, ext, std::vector<std::byte>(16))));
+        w.turns(4);
+    }
+    REQUIRE(w.shard.send_raw(0, empty));
+    w.turns(4);
+    w.pool.scribble();
+    w.agents_run = true;
+    abi::Cqe e;
+    for (uint64_t i = 0; i < 3; ++i) {
+        REQUIRE(w.wait_cqe(cq, e, 100));
+        CHECK(e.wr_id == i);
+    }
+    CHECK(e.byte_len == 40);
+    CHECK(std::memcmp(&memory[2 * 64 + 20], &empty[14], 20) == 0);  // behind Ethernet: the IPv4 header
+    CHECK(w.pool.out() <= 2 * 128);
 }
