@@ -70,7 +70,8 @@ struct QpRecord {
     QpTimer timer;
 
     // Payload jobs.
-    bool gathering = false;         // a gather is out: not polled for packets until it has ended
+    bool gathering = false;         // a batch is under way: not polled for packets until it has left ...
+    bool reads_memory = false;      // ... and its gather still reads the program's memory
     PlaceJob* jobs_head = nullptr;  // placements out, oldest first
     PlaceJob* jobs_tail = nullptr;
     uint32_t jobs = 0;

@@ -148,7 +148,11 @@ bool Scheduler::serve(QpRecord& record, Instant now, Instant seen) {
             more = true;  // the device is backed up: stay in the list
         }
     }
-    const bool completed = completions_.collect(record, now);
+    // IBTA 10.3.1.7: in ERR what is posted is flushed. But a buffer that was given back may be written again, so not
+    // before nothing reads it any more; the gather's result activates the QP. (What is written is the core's to wait
+    // for.)
+    const bool flushes_later = record.reads_memory && record.qp.state() == QpState::Err;
+    const bool completed = !flushes_later && completions_.collect(record, now);
     any |= completed;
     // Completions make room for WQEs that wait in the queues, and so for packets that wait for a receive.
     more |= completed && record.parked.head != nullptr;

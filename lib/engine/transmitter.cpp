@@ -205,7 +205,8 @@ bool Transmitter::start_run(TxJob& job, Instant now, payload::Result& result) {
 void Transmitter::advance(TxJob& job, Instant now) {
     while (job.run_first < job.pieces_used) {
         payload::Result result{};
-        if (!start_run(job, now, result)) return;
+        job.record->reads_memory = !start_run(job, now, result);
+        if (job.record->reads_memory) return;
         if (result.outcome != payload::Outcome::Done) {
             const uint32_t piece = std::min(job.run_first + result.failed_piece, job.run_end - 1);
             finish(job, job.owner[piece], now);
@@ -276,6 +277,7 @@ void Transmitter::send(TxJob& job, Instant now) {
 QpRecord& Transmitter::handle_result(const payload::Result& result, Instant now) {
     TxJob& job = *reinterpret_cast<TxJob*>(result.cookie);
     QpRecord& record = *job.record;
+    record.reads_memory = false;
     if (result.outcome != payload::Outcome::Done) {
         const uint32_t piece = std::min(job.run_first + result.failed_piece, job.run_end - 1);
         finish(job, job.owner[piece], now);

@@ -73,6 +73,13 @@ struct World {
         }
         return false;
     }
+    // The ring in front of a NIC's port becomes full, and stays so: the next to leave has no room.
+    void back_up(uint32_t nic) {
+        ports[nic].most = 0;
+        const std::vector<std::byte> frame(64);
+        while (w.shard.send_raw(nic, frame)) {
+        }
+    }
     uint64_t total(Counter c) {
         uint64_t n = 0;
         for (uint32_t nic = 0; nic < ports.size(); ++nic) n += w.counter(nic, c);
@@ -199,6 +206,23 @@ TEST_CASE("destroy_qp ends while frames are stuck behind a paused port", "[engin
         world.w.turns(200);
         CHECK(pool->out() <= 2 * 128);  // the stock of the caches
     }
+}
+
+TEST_CASE("what was read already is flushed, also while the port takes nothing", "[engine][case21]") {
+    World world(1, payload::Path::Agent);
+    auto& p = world.pairs[0];
+    world.w.agents_run = false;
+    world.post(p, WrOpcode::RdmaWrite, 100, 5);
+    world.w.turns(20);
+    world.back_up(0);
+    world.w.agents_run = true;
+    world.w.turns(20);
+    transport::QpAttr attr;
+    attr.state = QpState::Err;
+    REQUIRE(world.w.modify(*p.a, attr, qp_attr_mask::kState) == 0);
+    abi::Cqe e;
+    REQUIRE(world.w.wait_cqe(p.a->send_cq, e, 100));
+    CHECK(static_cast<WcStatus>(e.status) == WcStatus::WrFlushErr);
 }
 
 TEST_CASE("destroy at any moment of any traffic, beside a pair that goes on", "[engine][case21]") {

@@ -170,3 +170,22 @@ TEST_CASE("the frame of an empty datagram stays until the area in front of it is
     CHECK(std::memcmp(&memory[2 * 64 + 20], &empty[14], 20) == 0);  // behind Ethernet: the IPv4 header
     CHECK(w.pool.out() <= 2 * 128);
 }
+
+TEST_CASE("nothing is flushed while the agent may still read it", "[engine][10.3.1.7]") {
+    Pair p;
+    const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), p.dst.size());
+    p.b.post_send(make_wqe(WrOpcode::Send, 5), {sge(p.dst.data(), 100, key)});
+    p.b.post_send(make_wqe(WrOpcode::Send, 6), {sge(p.dst.data(), 100, key)});
+    p.turns_without_agent(20);
+    transport::QpAttr attr;
+    attr.state = QpState::Err;
+    REQUIRE(p.w.modify(p.b, attr, qp_attr_mask::kState) == 0);
+    p.turns_without_agent(100);
+    CHECK_FALSE(p.cq_b.poll(p.cqe));
+    for (uint64_t id = 5; id <= 6; ++id) {
+        REQUIRE(p.w.wait_cqe(p.cq_b, p.cqe, 100));
+        CHECK(p.cqe.wr_id == id);
+        CHECK(static_cast<WcStatus>(p.cqe.status) == WcStatus::WrFlushErr);
+    }
+    CHECK(p.w.run_until([&] { return p.w.shard.destroy_qp(p.b.qpn); }, 100));
+}
