@@ -30,6 +30,11 @@ bool in_one_space(const transport::DmaBatch& batch, const transport::DmaRequest&
     return true;
 }
 
+// Nothing keeps the order between two address spaces.
+bool overtakes(const PlaceJob* before, memory::SpaceId space) {
+    return before != nullptr && before->space != space;
+}
+
 }  // namespace
 
 Placement::Placement(payload::PayloadMover& mover, const memory::KeyTable& keys, Completions& completions)
@@ -125,21 +130,23 @@ bool Placement::place(QpRecord& record, std::span<Frame*> frames, Instant now) {
 }
 
 void Placement::advance(QpRecord& record, bool late, Instant now) {
+    const PlaceJob* before = nullptr;
     for (PlaceJob* job = record.jobs_head; job != nullptr; job = job->next) {
-        if (!job->done && !job->out) advance(*job, late, now);
-        // IBTA 9.5: requests take effect in the order of their packets. What is out keeps it by itself; the next job waits
-        // for what is not.
-        if (!job->done && job->run_end < job->batch.count) return;
+        if (!job->done && !job->out) advance(*job, before, late, now);
+        if (job->done) continue;
+        // IBTA 9.5: requests take effect in the order of their packets. What is out keeps it by itself, in its address
+        // space; the next job waits for what is not.
+        if (!job->out || job->run_end < job->batch.count) return;
+        before = job;
     }
 }
 
-void Placement::advance(PlaceJob& job, bool late, Instant now) {
+void Placement::advance(PlaceJob& job, const PlaceJob* before, bool late, Instant now) {
     while (job.cursor < job.batch.count) {
         payload::Result result{};
-        if (!start_run(job, late, now, result)) {
-            job.out = true;
-            return;
-        }
+        const Run run = start_run(job, before, late, now, result);
+        job.out = run == Run::Out;
+        if (run != Run::Ended) return;
         finish_run(job, result);
     }
     job.done = true;
@@ -154,8 +161,8 @@ bool Placement::still_there(const transport::DmaBatch& batch, const transport::D
     return true;
 }
 
-// False: a copy is out.
-bool Placement::start_run(PlaceJob& job, bool late, Instant now, payload::Result& result) {
+Placement::Run Placement::start_run(PlaceJob& job, const PlaceJob* before, bool late, Instant now,
+                                    payload::Result& result) {
     const auto& batch = job.batch;
     const auto& first = batch.requests[job.cursor];
     const auto index = static_cast<uint64_t>(&first - batch.requests.data());
@@ -166,20 +173,22 @@ bool Placement::start_run(PlaceJob& job, bool late, Instant now, payload::Result
         job.piece_owner[0] = static_cast<uint8_t>(index);
         result.failed_piece = 0;
         result.outcome = payload::Outcome::Fault;
-        return true;
+        return Run::Ended;
     }
     if (is_atomic(first.kind)) {
         job.run_end = static_cast<uint32_t>(index) + 1;
         if (first.seg_count != 1) {
             result.outcome = payload::Outcome::Fault;
-            return true;
+            return Run::Ended;
         }
         const auto& s = batch.segments.items[first.seg_first];
         const bool swap = first.kind == DmaKind::CompareSwap;
+        if (overtakes(before, s.space)) return Run::MustWait;
+        job.space = s.space;
         const auto outcome = mover_.atomic(s.space, swap, s.va, first.compare_add, first.swap, cookie, now, result);
-        if (outcome == payload::Outcome::Pending) return false;
+        if (outcome == payload::Outcome::Pending) return Run::Out;
         result.outcome = outcome;
-        return true;
+        return Run::Ended;
     }
     const QpSetup& setup = job.record->setup;
     uint32_t pieces = 0;
@@ -203,7 +212,7 @@ bool Placement::start_run(PlaceJob& job, bool late, Instant now, payload::Result
                 job.piece_owner[0] = static_cast<uint8_t>(i);
                 result.failed_piece = 0;
                 result.outcome = payload::Outcome::Fault;
-                return true;
+                return Run::Ended;
             }
             if (mine != abi::kNullSpace) space = mine;
         }
@@ -228,15 +237,17 @@ bool Placement::start_run(PlaceJob& job, bool late, Instant now, payload::Result
         }
     }
     job.run_end = i;
-    if (pieces == 0) return true;
+    if (pieces == 0) return Run::Ended;
+    if (overtakes(before, space)) return Run::MustWait;
+    job.space = space;
     // Memory of another process than the QP's (a shared receive queue, an imported region) is not its program's to fill.
     if (first.deferrable && space == setup.session &&
         mover_.defer(space, {pieces_.data(), pieces}, {origins_.data(), pieces}))
-        return true;
+        return Run::Ended;
     const auto outcome = mover_.copy(space, payload::Direction::ToSpace, {pieces_.data(), pieces}, cookie, now, result);
-    if (outcome == payload::Outcome::Pending) return false;
+    if (outcome == payload::Outcome::Pending) return Run::Out;
     result.outcome = outcome;
-    return true;
+    return Run::Ended;
 }
 
 void Placement::finish_run(PlaceJob& job, const payload::Result& result) {

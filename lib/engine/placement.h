@@ -32,7 +32,8 @@ struct PlaceJob {
     PlaceJob* next = nullptr;  // in the QP's list, or in the free list
     uint32_t cursor = 0;       // next request to execute
     uint32_t run_end = 0;      // requests [cursor, run_end) are in the copy that is out
-    bool out = false;          // there is one
+    bool out = false;          // there is one ...
+    memory::SpaceId space = 0;  // ... into this address space
     bool done = false;
     // Not initialised: jobs that are never used cost no memory.
     std::array<transport::DmaStatus, transport::kDmaBatchRequests> status;
@@ -80,9 +81,10 @@ class Placement {
     // Starts what may be started of the QP's jobs: nothing overtakes a request before it, also of another job. `late`:
     // the requests were checked in an earlier turn; memory that was deregistered since is not touched any more.
     void advance(QpRecord& record, bool late, Instant now);
-    // Executes until the end or until a copy is out.
-    void advance(PlaceJob& job, bool late, Instant now);
-    bool start_run(PlaceJob& job, bool late, Instant now, payload::Result& result);
+    // Executes until the end, until a copy is out, or until one must wait for that of `before` (or nullptr).
+    void advance(PlaceJob& job, const PlaceJob* before, bool late, Instant now);
+    enum class Run : uint8_t { Ended, Out, MustWait };
+    Run start_run(PlaceJob& job, const PlaceJob* before, bool late, Instant now, payload::Result& result);
     [[nodiscard]] bool still_there(const transport::DmaBatch& batch, const transport::DmaRequest& request) const;
     void finish_run(PlaceJob& job, const payload::Result& result);
     void deliver(QpRecord& record, Instant now);

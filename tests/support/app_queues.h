@@ -92,6 +92,7 @@ struct AppSession {
     engine::SessionId id = 0;
     Zeroed page, doorbells;
     std::unique_ptr<Zeroed> agent, stage;
+    bool agent_runs = true;  // its agent takes part in EngineWorld::run_until
     int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 };
 

@@ -239,7 +239,7 @@ class EngineWorld {
             now = now + step;
             if (agents_run)
                 for (auto& s : sessions)
-                    if (s.agent) s.serve_agent();
+                    if (s.agent && s.agent_runs) s.serve_agent();
         }
         return done();
     }

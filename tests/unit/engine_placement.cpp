@@ -72,6 +72,40 @@ TEST_CASE("nothing overtakes an atomic, also not from a later burst", "[engine][
     CHECK(number_at(p.dst, 0) == other);
 }
 
+TEST_CASE("a later burst into another program's memory does not overtake the one before", "[engine][9.5]") {
+    Pair p;
+    AppSession& sc = p.w.add_session(payload::Path::Agent);
+    const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), 64);
+    // Memory of the third program that was imported into the protection domain of the second.
+    memory::Region imported;
+    imported.key = p.w.next_key += 256;
+    imported.pd = p.sb.id;
+    imported.access = 15;
+    imported.iova = imported.va = reinterpret_cast<uintptr_t>(&p.dst[64]);
+    imported.length = 64;
+    imported.space = sc.id;
+    p.w.shard.keys().insert(imported);
+    std::fill(p.src.begin(), p.src.end(), uint8_t{1});
+    p.sb.agent_runs = false;
+    p.post(WrOpcode::RdmaWrite, p.src.data(), 8, p.dst.data(), key);
+    p.w.turns(50);
+    SECTION("a WRITE") {
+        p.post(WrOpcode::RdmaWrite, p.src.data(), 8, &p.dst[64], imported.key);
+    }
+    SECTION("an atomic") {
+        p.post(WrOpcode::AtomicFetchAndAdd, &p.src[64], 8, &p.dst[64], imported.key);
+    }
+    p.w.turns(50);
+    CHECK(number_at(p.dst, 64) == 0);
+    p.sb.agent_runs = true;
+    for (int i = 0; i < 2; ++i) {
+        REQUIRE(p.w.wait_cqe(p.cq_a, p.cqe));
+        CHECK(static_cast<WcStatus>(p.cqe.status) == WcStatus::Success);
+    }
+    CHECK(number_at(p.dst, 0) == 0x0101010101010101);
+    CHECK(number_at(p.dst, 64) != 0);
+}
+
 TEST_CASE("what an agent did not fetch in time is not written into deregistered memory", "[engine][10.6.3]") {
     Pair p;
     const uint32_t first = p.w.add_mr(p.sb, p.dst.data(), 4096), key = p.w.add_mr(p.sb, &p.dst[8192], 4096);
