@@ -75,8 +75,9 @@ bool Shard::Impl::turn(Shard& shard, Instant t) {
     any |= scan_doorbells();
     any |= collect_payload();
     any |= scheduler.expire(seen);
-    any |= scheduler.run(now, seen, backlog ? kFramesInBacklog : Scheduler::kAnyFrames);
+    // Before the QPs take what room there is.
     while (QpRecord* resumed = transmitter.send_stalled(now)) scheduler.activate(*resumed);
+    any |= scheduler.run(now, seen, backlog ? kFramesInBacklog : Scheduler::kAnyFrames);
     any |= flush_ports();
     any |= completions.flush(now);
     load.loops.store(load.loops.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

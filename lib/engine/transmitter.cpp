@@ -225,15 +225,19 @@ void Transmitter::finish(TxJob& job, uint32_t good, Instant now) {
     stalled_tail_ = &job;
 }
 
+// A QP has one batch under way, so its packets keep their order whichever goes first.
 QpRecord* Transmitter::send_stalled(Instant now) {
-    if (stalled_head_ == nullptr) return nullptr;
-    TxJob& job = *stalled_head_;
-    QpRecord* record = job.record;
-    if (record->dying) job.good = 0;
-    if (!job.device->tx_room(job.good)) return nullptr;
-    stalled_head_ = job.next;
-    send(job, now);
-    return record;
+    TxJob* before = nullptr;
+    for (TxJob* job = stalled_head_; job != nullptr; before = job, job = job->next) {
+        QpRecord* record = job->record;
+        if (record->dying) job->good = 0;
+        if (!job->device->tx_room(job->good)) continue;
+        (before == nullptr ? stalled_head_ : before->next) = job->next;
+        if (stalled_tail_ == job) stalled_tail_ = before;
+        send(*job, now);
+        return record;
+    }
+    return nullptr;
 }
 
 void Transmitter::send(TxJob& job, Instant now) {

@@ -67,7 +67,8 @@ class Transmitter {
     };
     // Precondition: ready(record), the QP has a route and no gather out.
     Outcome run(QpRecord& record, uint32_t budget_bytes, Instant now);
-    // Gathers that ended while their device was backed up: sends the oldest if it fits now, and returns its QP.
+    // Gathers that ended while their device was backed up: sends the oldest that fits now, and returns its QP; nullptr:
+    // none does.
     QpRecord* send_stalled(Instant now);
     [[nodiscard]] bool idle() const { return stalled_head_ == nullptr; }
     // Returns the QP whose gather ended or went on; its `gathering` tells which.

@@ -225,6 +225,36 @@ TEST_CASE("what was read already is flushed, also while the port takes nothing",
     CHECK(static_cast<WcStatus>(e.status) == WcStatus::WrFlushErr);
 }
 
+TEST_CASE("a batch that its port does not take holds up nothing else", "[engine][case21]") {
+    World world(2, payload::Path::Agent);
+    auto &first = world.pairs[0], &other = world.pairs[1];  // on NICs 0 and 2
+    AppSession& s = world.w.add_session(payload::Path::Agent);
+    AppCq& cq = world.w.add_cq(s);
+    AppQp& second = world.w.add_qp(s, cq, cq, 0);
+    REQUIRE(world.w.connect_one(second, *first.b, 3, 10, 7) == 0);
+    const uint32_t key = world.w.add_mr(s, first.src.data(), kBytes);
+    world.w.agents_run = false;
+    world.post(first, WrOpcode::RdmaWrite, 100, 1);
+    second.post_send(make_wqe(WrOpcode::Send, 2), {sge(first.src.data(), 100, key)});
+    world.post(other, WrOpcode::RdmaWrite, 100, 3);
+    world.w.turns(10);
+    world.back_up(0);
+    world.back_up(2);
+    for (AppSession* session : {first.session, &s, other.session}) {  // in this order they are kept
+        session->serve_agent();
+        world.w.turns(2);
+    }
+    world.w.agents_run = true;
+    abi::Cqe e;
+    CHECK_FALSE(other.a->send_cq.poll(e));
+    world.ports[2].most = 64;
+    CHECK(world.w.wait_cqe(other.a->send_cq, e));
+    CHECK(world.destroy(second));
+    world.ports[0].most = 64;
+    CHECK(world.w.wait_cqe(first.a->send_cq, e));
+    CHECK(static_cast<WcStatus>(e.status) == WcStatus::Success);
+}
+
 TEST_CASE("destroy at any moment of any traffic, beside a pair that goes on", "[engine][case21]") {
     for (uint32_t seed = 1; seed <= 30; ++seed) {
         World world(2, seed % 2 ? payload::Path::Agent : payload::Path::ProcessVm, seed % 3 ? 32 : 0);
