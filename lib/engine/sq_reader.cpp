@@ -127,9 +127,11 @@ FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
     FetchResult result;
     const uint32_t waiting = record.sq.available();
     if (waiting == QueueReader::kBroken) {
+        record.capture.due = kNever;
         result.broken = true;
         return result;
     }
+    bool waits = false;
     const uint32_t n = std::min({waiting, limit, record.qp.send_room()});
     const SqLimits limits{record.setup.config.type, record.setup.config.caps, record.sq.view.stride, record.session->setup.stage};
     std::array<Sge, kMaxSgesPerWqe> sges;
@@ -142,7 +144,8 @@ FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
             // Acquire: what was captured is there (partner: the provider's release store).
             copy.stage_ref = std::atomic_ref(reinterpret_cast<abi::SqWqe*>(slot)->stage_ref).load(std::memory_order_acquire);
             if (!(copy.stage_ref & abi::kStageReady)) {
-                if (waits_for_capture(record, now)) break;
+                waits = waits_for_capture(record, now);
+                if (waits) break;
                 record.device->counters.add(stats::Counter::payload_capture_missed);
             } else if (record.capture.due != kNever) {
                 record.capture.step /= 2;
@@ -156,6 +159,8 @@ FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
         record.qp.post_send(wqe, {sges.data(), count}, now);
         ++record.sq.consumer;
     }
+    // The program may have changed what was waited for, or taken it back.
+    if (!waits) record.capture.due = kNever;
     if (fetched != 0) record.sq.publish();
     result.more = fetched < waiting && record.capture.due == kNever;
     return result;

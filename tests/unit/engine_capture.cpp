@@ -2,6 +2,7 @@
 // Captured payload: sent from the stage, never from the application's memory; waited for, but not for long; believed in
 // nothing. Read lib/abi/stage.h.
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "abi/stage.h"
 #include "support/engine_world.h"
@@ -147,4 +148,27 @@ TEST_CASE("unsignaled WQEs are told to be done with too", "[engine]") {
     transport::QpAttr attr;
     attr.state = QpState::Reset;
     CHECK(p.w.modify(p.a, attr, qp_attr_mask::kState) == 0);
+}
+
+TEST_CASE("a program that takes back what is waited for does not keep the shard awake", "[engine][hostile]") {
+    Pair p;
+    p.post(1, 0);
+    p.w.turns(20);
+    SECTION("the queue is empty again") {
+        p.a.sq_header().producer.store(0);
+    }
+    SECTION("the producer index is impossible") {
+        p.a.sq_header().producer.store(0x7FFFFFFF);
+    }
+    SECTION("nothing is to be captured any more") {
+        auto& wqe = *reinterpret_cast<abi::SqWqe*>(p.a.sq_slot(0));
+        wqe.payload_kind = static_cast<uint8_t>(abi::PayloadKind::Sges);
+    }
+    p.sa.ring(p.a.slot_number);
+    std::thread thread([&] { p.w.shard.run(); });
+    for (int i = 0; i < 10000 && p.w.shard.load().sleeps.load() == 0; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(p.w.shard.load().sleeps.load() != 0);
+    p.w.shard.stop();
+    thread.join();
 }
