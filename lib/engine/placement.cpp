@@ -47,7 +47,7 @@ Placement::Placement(payload::PayloadMover& mover, const memory::KeyTable& keys,
 
 bool Placement::admits(const QpRecord& record) const {
     const uint32_t room = held_.room();
-    if (record.session->frames_held < kHeldPerSession) return room >= kHeldFrames / 16;
+    if (record.session->frames_held < kHeldPerSession) return room >= kHeldFramesReserved;
     return record.frames_held < kHeldPerQp && room >= kHeldFrames / 2;
 }
 

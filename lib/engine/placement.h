@@ -52,6 +52,10 @@ class Placement {
     // A QP may hold as many when its session has too many: others of a slow program must not starve it into RETRY_EXC.
     static constexpr uint32_t kHeldPerQp = 16;
     static constexpr uint32_t kHeldFrames = 16384;
+    static constexpr uint32_t kBurst = 64;  // packets that are admitted before the first of them is held
+    // Packets that were kept were admitted when they came: there is always room for all of them.
+    static constexpr uint32_t kHeldFramesReserved = KeptFrames::kPerShard + kBurst;
+    static_assert(kHeldFramesReserved < kHeldFrames / 2);
     // Cookies of the mover: the top bit tells placements from gathers.
     static constexpr uint64_t kCookieBit = uint64_t{1} << 63;
 

@@ -19,7 +19,7 @@ namespace rocemu::engine {
 
 class Receiver {
   public:
-    static constexpr uint32_t kBurst = 64;
+    static constexpr uint32_t kBurst = Placement::kBurst;
 
     Receiver(const QpnTable& qps, Placement& placement, Parking& parking, Scheduler& scheduler,
              Completions& completions, Notifier& notifier, bool icrc_check)

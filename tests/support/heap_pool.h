@@ -12,9 +12,10 @@ namespace rocemu::test {
 
 class HeapPool final : public engine::FramePool {
   public:
-    explicit HeapPool(size_t frames = 8192, uint32_t room = 4608) : room_(room) {
+    explicit HeapPool(size_t frames = 8192, uint32_t room = 4608) : room_(room) { add(frames); }
+    void add(size_t frames) {
         for (size_t i = 0; i < frames; ++i) {
-            buffers_.push_back(std::make_unique<std::byte[]>(room));
+            buffers_.push_back(std::make_unique<std::byte[]>(room_));
             free_.push_back(buffers_.back().get());
         }
     }

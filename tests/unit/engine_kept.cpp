@@ -160,3 +160,67 @@ TEST_CASE("a program that does not take its payload: frames a session, and a few
     for (AppQp* q : t.qps) CHECK(t.w.run_until([&] { return t.w.shard.destroy_qp(q->qpn); }));
     CHECK(t.w.pool.out() <= 2 * 128);
 }
+
+TEST_CASE("packets that were kept find room when their turn comes, however many frames are held", "[engine][reorder]") {
+    // Each program keeps what it may, its gaps are closed by packets that need no room, and it takes nothing. All
+    // together there is room for less by kOthers.
+    constexpr uint32_t kKept = engine::KeptFrames::kPerSession, kAhead = 63, kQps = (kKept + kAhead - 1) / kAhead;
+    constexpr uint32_t kPrograms = engine::Placement::kHeldFrames / kKept, kOthers = 100;
+    constexpr uint32_t kAtOnce = engine::KeptFrames::kPerShard / kKept;
+    EngineWorld w;
+    w.pool.add(12000);
+    w.agents_run = false;
+    w.reorder_packets = kAhead;
+    std::vector<uint8_t> memory(4096);
+    AppSession& peers = w.add_session();
+    AppCq& peer_cq = w.add_cq(peers);
+    AppQp& peer = w.add_qp(peers, peer_cq, peer_cq, 0);
+    struct Responder {
+        AppQp* qp;
+        uint32_t key;
+    };
+    using Program = std::vector<Responder>;
+    const auto make_program = [&](uint32_t qps) {
+        AppSession& s = w.add_session(payload::Path::Agent);
+        AppCq& cq = w.add_cq(s, 16);
+        const uint32_t key = w.add_mr(s, memory.data(), memory.size());
+        Program program;
+        for (uint32_t i = 0; i < qps; ++i) {
+            program.push_back({&w.add_qp(s, cq, cq, 1, {16, 16, 1, 1, 16}), key});
+            REQUIRE(w.connect_one(*program.back().qp, peer, 3, 8, kPsn) == 0);
+        }
+        return program;
+    };
+    const auto arrives = [&](const Responder& to, uint32_t psn, uint32_t bytes) {
+        wire::Bth bth;
+        bth.opcode = static_cast<uint8_t>(RcWriteOnly);
+        bth.psn = psn;
+        bth.dest_qp = to.qp->qpn;
+        wire::ExtHeaders ext;
+        ext.reth = {reinterpret_cast<uintptr_t>(memory.data()), to.key, bytes};
+        REQUIRE(w.shard.send_raw(0, make_frame(EngineWorld::route(0, 1), bth, ext, std::vector<std::byte>(bytes))));
+    };
+    std::vector<Program> programs{make_program(1)};
+    for (uint32_t i = 0; i < kOthers; ++i) arrives(programs[0][0], kPsn + i, 16);
+    w.turns(4, 10);
+    while (programs.size() <= kPrograms) {
+        for (uint32_t i = 0; i < kAtOnce; ++i) {
+            programs.push_back(make_program(kQps));
+            for (const Responder& to : programs.back()) {
+                for (uint32_t ahead = 1; ahead <= kAhead; ++ahead) arrives(to, kPsn + ahead, 16);
+                w.turns(4, 10);
+            }
+        }
+        for (uint32_t i = kAtOnce; i > 0; --i) {
+            for (const Responder& to : programs[programs.size() - i]) arrives(to, kPsn, 0);
+            w.turns(4, 10);
+        }
+    }
+    CHECK(w.pool.out() >= engine::Placement::kHeldFrames - engine::Placement::kHeldFramesReserved);
+    CHECK(w.pool.out() <= engine::Placement::kHeldFrames + 2 * 128);
+    CHECK(w.counter(1, Counter::responder_backlog_drops) != 0);
+    w.agents_run = true;
+    for (const Program& program : programs)
+        for (const Responder& to : program) CHECK(w.run_until([&] { return w.shard.destroy_qp(to.qp->qpn); }));
+    CHECK(w.pool.out() <= 2 * 128);
+}
