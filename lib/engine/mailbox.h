@@ -22,8 +22,8 @@ class Mailbox {
     bool push(ShardCall* call) { return ring_.push(call); }
     // Shard: true if a call made progress (ran to its end).
     bool run(Shard& shard);
-    // Shard: calls wait to run again, or new ones have arrived.
-    [[nodiscard]] bool busy() const { return !running_.empty() || ring_.read_available() != 0; }
+    // Shard: calls wait to run again or to be told of, or new ones have arrived.
+    [[nodiscard]] bool busy() const { return !running_.empty() || !finished_.empty() || arrived(); }
     [[nodiscard]] bool arrived() const { return ring_.read_available() != 0; }
 
   private:

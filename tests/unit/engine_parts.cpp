@@ -14,6 +14,7 @@
 #include "base/fixed_ring.h"
 #include "base/timing_wheel.h"
 #include "engine/capture_tap.h"
+#include "engine/mailbox.h"
 #include "engine/qpn_table.h"
 #include "net/arp.h"
 #include "net/small_frame.h"
@@ -172,6 +173,36 @@ TEST_CASE("calls run on the shard's thread and finish on control's", "[engine]")
     CHECK(w.shard.load().sleeps.load() > 0);
     w.shard.stop();
     thread.join();
+}
+
+TEST_CASE("the mailbox is busy until control has been told of every call", "[engine]") {
+    struct Call : engine::ShardCall {
+        bool on_shard(engine::Shard&) override { return true; }
+    };
+    EngineWorld w;
+    engine::Notifier notifier;
+    engine::Mailbox mailbox(notifier);
+    size_t submitted = 0;
+    for (; submitted < engine::Notifier::kCalls + 40; ++submitted) {
+        REQUIRE(mailbox.push(new Call));
+        mailbox.run(w.shard);
+    }
+    CHECK_FALSE(mailbox.arrived());
+    CHECK(mailbox.busy());  // they did not all fit into the notifier
+    std::array<engine::ShardCall*, 64> calls;
+    size_t told = 0;
+    for (int round = 0; round < 100 && mailbox.busy(); ++round) {
+        const size_t n = notifier.take_calls(calls.data(), calls.size());
+        for (size_t i = 0; i < n; ++i) delete calls[i];
+        told += n;
+        mailbox.run(w.shard);
+    }
+    CHECK_FALSE(mailbox.busy());
+    while (const size_t n = notifier.take_calls(calls.data(), calls.size())) {
+        for (size_t i = 0; i < n; ++i) delete calls[i];
+        told += n;
+    }
+    CHECK(told == submitted);
 }
 
 TEST_CASE("a sleeping shard is woken by a doorbell", "[engine]") {
