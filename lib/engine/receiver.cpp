@@ -121,7 +121,7 @@ void Receiver::handle(Device& device, uint32_t i, Instant now) {
     if (record->kept.head != nullptr && record->qp.kept_ready()) place(*record, now);
 }
 
-// A broken receive queue reads as an empty one; the scheduler ends the QP at its next turn.
+// A broken receive queue reads as an empty one.
 Delivered Receiver::hand_in(QpRecord& record, const wire::PacketView& packet, Frame& frame, Instant now) {
     const bool may_wait = parking_.room_for(record);
     Delivered how = Delivered::MustWait;  // behind those that wait already

@@ -29,7 +29,12 @@ class BusyPort final : public engine::Port {
         return n;
     }
     [[nodiscard]] Instant next_deadline() const override { return real_.next_deadline(); }
-    [[nodiscard]] engine::PortInfo info() const override { return real_.info(); }
+    [[nodiscard]] engine::PortInfo info() const override {
+        engine::PortInfo info = real_.info();
+        info.receives_own_frames &= receives_own_frames;
+        return info;
+    }
+    bool receives_own_frames = true;  // as far as the real port does
     uint32_t useless = 0;  // of them still to come
     uint64_t sent = 0;     // frames that the real port took
 

@@ -53,3 +53,23 @@ TEST_CASE("with nothing to receive every QP sends in each turn", "[engine]") {
     w.turns(10);
     CHECK(w.ports[0].sent >= 10 * 16 * 16);
 }
+
+TEST_CASE("what a NIC sends to itself arrives, also behind a full ring", "[engine]") {
+    std::deque<BusyPort> ports;  // outlives the world
+    EngineWorld w(0);
+    w.wrap_port = [&](engine::Port& real) -> engine::Port& {
+        ports.emplace_back(real, w.pool).receives_own_frames = false;
+        return ports.back();
+    };
+    w.add_nics(0, 1);
+    AppSession& s = w.add_session();
+    AppCq& cq = w.add_cq(s);
+    AppQp &a = w.add_qp(s, cq, cq, 0), &b = w.add_qp(s, cq, cq, 0);
+    REQUIRE(w.connect(a, b) == 0);
+    b.post_recv(1, {});
+    a.post_send(make_wqe(WrOpcode::Send));
+    ports[0].useless = 1 << 20;
+    abi::Cqe e;
+    for (int i = 0; i < 2; ++i) CHECK(w.wait_cqe(cq, e, 100));
+    CHECK(ports[0].useless != 0);
+}
