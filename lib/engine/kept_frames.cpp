@@ -23,21 +23,23 @@ void KeptFrames::keep(QpRecord& record, const wire::PacketView& packet, Frame& f
     frame.data = nullptr;
 }
 
-uint32_t KeptFrames::replay(QpRecord& record, std::span<Frame, kPerReplay> out, Instant now) {
-    uint32_t count = 0;
+bool KeptFrames::replay(QpRecord& record, std::span<Frame, kPerReplay> out, uint32_t& count, Instant now) {
+    bool any = false;
+    count = 0;
     while (record.kept.head != nullptr && count < kPerReplay) {
         const auto next = record.qp.poll_kept();
         if (!next) break;
         Frame frame;
         if (!frames_.take(record.kept, key_of(next->psn, next->response), frame)) continue;
         --record.session->frames_kept;
+        any = true;
         (void)deliver_again(record, frame, view_, completions_, now);
         if (!view_.payload.empty())
             out[count++] = frame;
         else
             record.device->cache.free({&frame, 1});
     }
-    return count;
+    return any;
 }
 
 void KeptFrames::forget(QpRecord& record) {

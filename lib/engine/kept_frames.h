@@ -27,9 +27,10 @@ class KeptFrames {
     [[nodiscard]] bool room_for(const QpRecord& record) const;
     // The core keeps this packet: the frame passes to us and gets data = nullptr. Precondition: room_for().
     void keep(QpRecord& record, const wire::PacketView& packet, Frame& frame);
-    // Hands in again what the core asks for. Frames with payload are appended to `out`, in order; the caller places and
-    // frees them. Returns how many.
-    uint32_t replay(QpRecord& record, std::span<Frame, kPerReplay> out, Instant now);
+    // Hands in again what the core asks for. Frames with payload are put into `out`, `count` of them, in order; the
+    // caller places and frees them. True if anything was handed in: an atomic has no payload, and is executed all the
+    // same.
+    bool replay(QpRecord& record, std::span<Frame, kPerReplay> out, uint32_t& count, Instant now);
     // The QP forgets what it kept.
     void forget(QpRecord& record);
 

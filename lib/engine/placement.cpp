@@ -79,9 +79,8 @@ bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
     // What was missing may have come, or room: those that waited for it, until none is left that may go on.
     std::array<Frame, KeptFrames::kPerReplay> again;
     std::array<Frame*, KeptFrames::kPerReplay> list;
-    while (record.kept.head != nullptr) {
-        const uint32_t n = kept_.replay(record, again, now);
-        if (n == 0) break;
+    uint32_t n = 0;
+    while (record.kept.head != nullptr && kept_.replay(record, again, n, now)) {
         for (uint32_t i = 0; i < n; ++i) list[i] = &again[i];
         any |= place(record, {list.data(), n}, now);
         for (uint32_t i = 0; i < n; ++i)

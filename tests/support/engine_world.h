@@ -110,6 +110,7 @@ class EngineWorld {
         setup.config.caps = caps;
         setup.config.pd = s.id;
         setup.config.reorder_packets = reorder_packets;
+        setup.config.dma_window = dma_window;
         setup.config.reorder_time = 150 * kMicrosecond;  // the fabric holds a frame back for 100 at most
         setup.device = device;
         setup.session = s.id;
@@ -256,6 +257,7 @@ class EngineWorld {
     // Of QPs made from now on.
     QpType qp_type = QpType::Rc;
     uint32_t reorder_packets = 0;
+    uint32_t dma_window = 256;
     bool blocks_own_groups = false;
     uint8_t min_rnr_timer = 12;  // 0.64 ms; of those that are connected from now on
     std::function<engine::Port&(engine::Port&)> wrap_port;  // of NICs made from now on; outlives the world

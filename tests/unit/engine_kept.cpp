@@ -107,6 +107,42 @@ TEST_CASE("a session keeps so many early frames and no more; nothing of them is 
     CHECK(t.memory[(kPsn + 63) % 256 * 64] == uint8_t(kPsn + 63));
 }
 
+TEST_CASE("an atomic result that waited for room is placed when there is some", "[engine][reorder]") {
+    EngineWorld w;
+    w.reorder_packets = 63;
+    w.dma_window = 2;
+    w.agents_run = false;
+    AppSession& s = w.add_session(payload::Path::Agent);
+    AppCq& cq = w.add_cq(s);
+    AppQp &peer = w.add_qp(s, cq, cq, 0), &q = w.add_qp(s, cq, cq, 1);
+    REQUIRE(w.connect_one(q, peer, 3, 14, kPsn) == 0);
+    std::vector<uint8_t> memory(64);
+    const uint32_t key = w.add_mr(s, memory.data(), memory.size());
+    for (const auto op : {WrOpcode::RdmaRead, WrOpcode::RdmaRead, WrOpcode::AtomicFetchAndAdd})
+        q.post_send(make_wqe(op), {sge(&memory[q.sq_producer * 8], 8, key)});
+    w.turns(4, 10);
+    uint32_t psn = kPsn;
+    for (const auto op : {RcReadResponseOnly, RcReadResponseOnly, RcAtomicAcknowledge}) {
+        wire::Bth bth;
+        bth.opcode = static_cast<uint8_t>(op);
+        bth.psn = psn++;
+        bth.dest_qp = q.qpn;
+        wire::ExtHeaders ext;
+        ext.aeth = {0x1f, psn - kPsn};  // ACK without credits
+        ext.atomic_ack_eth.original = 7;
+        const size_t bytes = op == RcAtomicAcknowledge ? 0 : 8;
+        REQUIRE(w.shard.send_raw(0, make_frame(EngineWorld::route(0, 1), bth, ext, std::vector<std::byte>(bytes))));
+        w.turns(4, 10);
+    }
+    w.agents_run = true;
+    abi::Cqe e;
+    for (int i = 0; i < 3; ++i) {
+        REQUIRE(w.wait_cqe(cq, e, 20));  // without a timer's help
+        CHECK(static_cast<WcStatus>(e.status) == WcStatus::Success);
+    }
+    CHECK(memory[16] == 7);
+}
+
 TEST_CASE("receives that are posted are not refused as missing while the program is slow", "[engine][9.7.4.1.4]") {
     const bool shared = GENERATE(false, true);
     constexpr uint32_t kMessages = 120;  // beyond the window of receives in the core, below what a session may hold
