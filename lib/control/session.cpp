@@ -143,7 +143,7 @@ void Session::update_interest() {
     uint32_t want = 0;
     if (!outgoing_.empty())
         want |= EPOLLOUT;
-    else if (in_flight_ < kMaxInFlight)
+    else if (in_flight_ < kMaxInFlight && closing_ == 0)
         want |= EPOLLIN;
     if (want == interest_) return;
     interest_ = want;
@@ -152,6 +152,16 @@ void Session::update_interest() {
 
 void Session::request_ends() {
     --in_flight_;
+    update_interest();
+}
+
+void Session::closing_begins() {
+    ++closing_;
+    update_interest();
+}
+
+void Session::closing_ends() {
+    --closing_;
     update_interest();
 }
 

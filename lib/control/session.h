@@ -51,6 +51,11 @@ class Session {
     void request_begins() { ++in_flight_; }
     void request_ends();
 
+    // While objects of a context are being destroyed nothing is read: what a request made in it would be in none of the lists
+    // of what is to go, and outlive the PD and the CQ that it refers to.
+    void closing_begins();
+    void closing_ends();
+
     [[nodiscard]] std::string name() const;  // for the log: "session 3 (ib_send_bw, pid 77)"
 
     // --- state of the services
@@ -109,6 +114,7 @@ class Session {
     std::deque<Outgoing> outgoing_;
     uint32_t in_flight_ = 0;
     uint32_t calls_ = 0;
+    uint32_t closing_ = 0;
     uint32_t interest_ = 0;
     std::vector<std::function<void()>> when_idle_;
 };

@@ -59,6 +59,7 @@ void leave_shards(Control& control, const std::shared_ptr<Session>& session) {
 
 void destroy_context(Control& control, const std::shared_ptr<Session>& session, uint32_t context,
                      std::function<void()> done) {
+    session->closing_begins();
     for (const uint32_t id : members(session->flows, context)) remove_flow(control, session, id, [] {});
     for (const uint32_t qpn : members(session->rss_qps, context)) remove_rss_qp(control, *session, qpn);
     for (const uint32_t qpn : members(session->qps, context)) remove_qp(control, session, qpn, [] {});
@@ -70,6 +71,7 @@ void destroy_context(Control& control, const std::shared_ptr<Session>& session, 
         for (const uint32_t key : members(session->mrs, context)) remove_mr(control, session, key, [] {});
         session->when_idle([&control, session, context, done] {
             if (session->contexts.contains(context)) destroy_rest(control, *session, context);
+            session->closing_ends();
             done();
         });
     });

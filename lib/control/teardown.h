@@ -10,7 +10,8 @@
 
 namespace rocemu::control {
 
-// Everything made in this context, then the context. Precondition: it is in session->contexts.
+// Everything made in this context, then the context. Precondition: it is in session->contexts. Until `done` no
+// request of the session is read.
 void destroy_context(Control& control, const std::shared_ptr<Session>& session, uint32_t context,
                      std::function<void()> done);
 

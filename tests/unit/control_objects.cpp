@@ -37,6 +37,17 @@ abi::RegMrRequest mr_request(uint32_t pd, uint64_t va, uint64_t length, uint32_t
     return r;
 }
 
+// Four requests, each of which would make something in the context: a CQ, a QP on the present CQ, a PD, an MR.
+void post_creations(ControlClient& c) {
+    abi::CreateCqRequest cq;
+    cq.context = c.context;
+    cq.cqe = 16;
+    c.post(cq);
+    c.post(c.qp_request());
+    c.post(abi::AllocPdRequest{c.context});
+    c.post(mr_request(c.pd, 0, 1, 0));
+}
+
 }  // namespace
 
 TEST_CASE("a program's objects: made, in use, destroyed") {
@@ -218,6 +229,30 @@ TEST_CASE("closing a context takes everything in it along") {
     CHECK(s["queue_memory_bytes"] == 0);
 }
 
+// All could be read in one turn of control, while the context waits for the shard.
+TEST_CASE("nothing is made in a context that is being closed") {
+    ControlWorld world({}, ControlWorld::Drive::Turns);
+    ControlClient c(world.path(), [&] { world.turn(); });
+    c.open();
+    REQUIRE(c.status == 0);
+    abi::RegMrReply mr;
+    REQUIRE(c.call(c.qp_request()) == 0);
+    REQUIRE(c.call(mr_request(c.pd, 0, 1, 0), mr) == 0);
+    c.post(abi::CloseContextRequest{c.context});
+    post_creations(c);
+    abi::ReregMrRequest again;
+    again.key = mr.key;
+    c.post(again);
+    std::byte body[abi::kMaxMessageBytes];
+    CHECK(c.receive(body, sizeof body) == 0);
+    for (int i = 0; i < 5; ++i) CHECK(c.receive(body, sizeof body) == EINVAL);
+    CHECK(world.shard().load().qps == 0);
+    CHECK(world.shard().keys().size() == 0);
+    // The session goes on, and its end finds nothing.
+    CHECK(c.call(c.qp_request()) == EINVAL);
+    CHECK(c.call(abi::OpenContextRequest{0}) == 0);
+}
+
 TEST_CASE("nothing is left of a client that ends, also in the middle of requests") {
     ControlWorld world;
     for (int round = 0; round < 10; ++round) {
@@ -228,7 +263,10 @@ TEST_CASE("nothing is left of a client that ends, also in the middle of requests
             c.post(c.qp_request());
             c.post(mr_request(c.pd, 0, 1, 0));
         }
-        if (round % 2) c.post(abi::CloseContextRequest{c.context});
+        if (round % 2) {
+            c.post(abi::CloseContextRequest{c.context});
+            post_creations(c);
+        }
         c.disconnect();
     }
     CHECK(nothing_left(world));
