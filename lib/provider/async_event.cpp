@@ -68,16 +68,17 @@ using namespace rocemu::provider;
 ROCEMU_EXPORT int ibv_get_async_event(ibv_context* base, ibv_async_event* event) {
     if (!ours(base)) return real().ibv_get_async_event(base, event);
     Context* context = Context::of(base);
+    Session& session = *context->session;  // stays, whoever closes the context meanwhile
     for (;;) {
         abi::AsyncEventRecord record;
         const ssize_t n = recv(base->async_fd, &record, sizeof record, 0);
         if (n < 0 && errno != ECONNRESET) return -1;
         if (n == sizeof record) {
-            if (fill(*context->session, record, *event)) return 0;
+            if (fill(session, record, *event)) return 0;
             continue;
         }
-        context->session->mark_dead();
-        if (context->session->state() != SessionState::Dead || context->fatal_told.exchange(true))
+        // Another thread has closed the context, or the daemon is gone.
+        if (session.daemon_answers() || session.state() != SessionState::Dead || context->fatal_told.exchange(true))
             return fail_minus_one(EIO);
         event->event_type = IBV_EVENT_DEVICE_FATAL;
         event->element.port_num = 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion channels: one end of a SEQPACKET pair, whose other end the daemon writes 8-byte records to (the CQ's
-// address). At end of file the daemon is gone: what its death completes is reported instead, then EIO.
+// address). At end of file another thread has destroyed the channel, or the daemon is gone: what its death completes is
+// reported instead, then EIO.
 #include <new>
 
 #include <sys/socket.h>
@@ -89,8 +90,7 @@ ROCEMU_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq_out, void
             cq = reinterpret_cast<Cq*>(cookie);
             if (!deliver(session, cq, base)) continue;  // its CQ was destroyed meanwhile
         } else {
-            session.mark_dead();
-            if (session.state() == SessionState::Dead) cq = flushed_cq(session, base);
+            if (!session.daemon_answers() && session.state() == SessionState::Dead) cq = flushed_cq(session, base);
             if (cq == nullptr) return fail_minus_one(EIO);  // as the kernel when a device is removed
         }
         *cq_out = cq->base();

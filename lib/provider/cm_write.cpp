@@ -170,7 +170,7 @@ int get_event(const CmCommand& command) {
         const ssize_t n = recv(held.fd, &record, sizeof record, 0);
         if (n < 0 && errno != ECONNRESET) return errno;
         if (n <= 0) {
-            command.session.mark_dead();
+            (void)command.session.daemon_answers();
             return EIO;
         }
         const int rc = command.session.call(abi::CmGetEventRequest{command.channel}, reply);

@@ -85,6 +85,11 @@ void Connection::disconnect() {
     broken_ = true;
 }
 
+void Connection::give_up() {
+    broken_ = true;
+    shutdown(fd_, SHUT_RDWR);
+}
+
 HelloFailure Connection::hello(bool admin, uint64_t features, abi::HelloReply& reply, FdList& received, int* error) {
     abi::HelloRequest request;
     request.pid = static_cast<uint32_t>(getpid());
@@ -120,7 +125,7 @@ int Connection::exchange(abi::MessageType type, const void* request, size_t requ
     int rc = send_record(header, request, request_bytes, send_fds);
     if (rc >= 0) rc = receive_record(header.request_id, reply, reply_bytes, received);
     if (rc >= 0) return rc;
-    broken_ = true;
+    give_up();
     return EIO;
 }
 

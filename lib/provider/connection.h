@@ -41,6 +41,9 @@ class Connection {
     int connect(const char* path, uint32_t timeout_ms);
     void set_timeout(uint32_t timeout_ms);
     void disconnect();
+    // Nothing more goes over it: the daemon sees the end of this process's session and lets go of what it owns. Any thread;
+    // the descriptor stays open, others may be using it.
+    void give_up();
 
     // Sends hello and checks the version of the answer. `received` gets region 0 and the eventfds (not for tools).
     // The errno value goes to *error.

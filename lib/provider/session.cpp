@@ -84,7 +84,9 @@ int Session::set_up(const char* path) {
 
 void Session::mark_dead() {
     SessionState expected = SessionState::Alive;
-    state_.compare_exchange_strong(expected, SessionState::Dead);
+    // Not of a forgotten session: the connection is the parent's. Peers must not write into memory that a program, which
+    // believes all to be gone, has freed.
+    if (state_.compare_exchange_strong(expected, SessionState::Dead)) connection_.give_up();
 }
 
 void Session::forget() {
@@ -106,6 +108,12 @@ void Session::check_daemon() {
     if (connection_.broken() || (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0))
         mark_dead();
     start_agent_if_wanted();
+}
+
+bool Session::daemon_answers() {
+    abi::ListDeviceReply reply;
+    (void)call(abi::ListDeviceRequest{0}, reply);  // an error it answers with is an answer
+    return alive();
 }
 
 void Session::after_call() {

@@ -48,6 +48,9 @@ class Session {
 
     // Is the daemon still there? One system call. Also starts the agent when the daemon wants it.
     void check_daemon();
+    // After the end of file on a socket of events: has the daemon ended, or (true) just what the socket was for? Asks it,
+    // as its descriptors are closed one after the other when it dies.
+    [[nodiscard]] bool daemon_answers();
 
     // 0, the daemon's errno value, or EIO when the daemon is gone.
     template <typename Request>

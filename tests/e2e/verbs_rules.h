@@ -68,6 +68,7 @@ void limits(Nic& a, Nic& b);
 void xrc(Nic& a, Nic& b);
 void mapped(Nic& a, Nic& b);
 void deferred(Nic& a, Nic& b);
+void endings(Nic& a, Nic& b);
 void pacing(Nic& a, Nic& b);
 void cases(Nic& a, Nic& b);
 void forks(const char* a, const char* b);
