@@ -28,14 +28,15 @@ struct CmConnParam {
 
 // An event channel: one fd, the daemon's end of a SEQPACKET pair. A one-byte record on it says that there are events;
 // the receiver of the record asks for one with CmGetEvent and gets another record if there are more. When the
-// application's end is closed, the channel and its ids are destroyed.
+// application's end is closed, the channel and its ids are destroyed. `withdrawn` in a reply: no event waits on the channel
+// of that number any more, and the application takes the record that told of one from its socket (0: no channel's).
 struct CmOpenChannelRequest {};
 struct CmOpenChannelReply { uint32_t channel = 0; };
 
 struct CmCreateIdRequest { uint64_t uid = 0; uint32_t channel = 0; uint16_t port_space = 0; uint8_t qp_type = 0; uint8_t reserved = 0; };
 struct CmCreateIdReply { uint32_t id = 0; };
 struct CmDestroyIdRequest { uint32_t id = 0; };
-struct CmDestroyIdReply { uint32_t events_reported = 0; };
+struct CmDestroyIdReply { uint32_t events_reported = 0; uint32_t withdrawn = 0; };
 struct CmBindRequest { uint32_t id = 0; CmAddress address; };
 struct CmBindReply {};
 struct CmResolveAddressRequest { uint32_t id = 0; uint32_t timeout_ms = 0; CmAddress source, destination; };
@@ -92,8 +93,8 @@ struct CmNotifyReply {};
 struct CmJoinRequest { uint64_t uid = 0; uint32_t id = 0; uint32_t flags = 0; CmAddress address; };
 struct CmJoinReply { uint32_t id = 0; };  // of the membership
 struct CmLeaveRequest { uint32_t id = 0; };
-struct CmLeaveReply { uint32_t events_reported = 0; };
+struct CmLeaveReply { uint32_t events_reported = 0; uint32_t withdrawn = 0; };
 struct CmMigrateRequest { uint32_t id = 0; uint32_t channel = 0; };
-struct CmMigrateReply { uint32_t events_reported = 0; };
+struct CmMigrateReply { uint32_t events_reported = 0; uint32_t withdrawn = 0; };
 
 }  // namespace rocemu::abi

@@ -80,7 +80,7 @@ struct OpenContextReply { uint32_t context = 0; };
 struct CloseContextRequest { uint32_t context = 0; };
 struct CloseContextReply {};
 
-// Record on the asynchronous event socket. `element` is the cookie given at creation (CQ, QP) or the port number.
+// Record on the asynchronous event socket. `element` is the cookie given at creation (CQ, QP, SRQ) or the port number.
 struct AsyncEventRecord {
     uint64_t element = 0;
     uint32_t event_type = 0;  // AsyncEvent
@@ -199,7 +199,7 @@ struct CreateCqRequest {
     uint32_t cqe = 0;
     uint32_t channel = kNoChannel;
     uint32_t reserved = 0;
-    uint64_t cookie = 0;  // the application's ibv_cq pointer, returned in events
+    uint64_t cookie = 0;  // the application's number of it, returned in events
 };
 // One single-producer ring per shard: ring i is at queue.offset + i * ring_bytes. The provider merges them.
 struct CreateCqReply {
@@ -242,7 +242,7 @@ struct CreateSrqRequest {
     uint32_t limit = 0;
     uint32_t xrcd = kNoXrcd;  // XRC ...
     uint32_t cq = 0;          // ... where its receives complete
-    uint64_t cookie = 0;  // the application's ibv_srq pointer, returned in asynchronous events
+    uint64_t cookie = 0;  // the application's number of it, returned in asynchronous events
 };
 struct CreateSrqReply {
     uint32_t srq = 0;
@@ -280,7 +280,7 @@ struct CreateQpRequest {
     uint32_t create_flags = 0;  // enum ibv_qp_create_flags
     uint32_t xrcd = kNoXrcd;    // XRC_RECV, in place of PD and CQs
     uint32_t reserved = 0;
-    uint64_t cookie = 0;  // the application's ibv_qp pointer, returned in asynchronous events
+    uint64_t cookie = 0;  // the application's number of it, returned in asynchronous events
 };
 struct CreateQpReply {
     uint32_t qpn = 0;    // also the handle

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "abi/messages.h"
 #include "cm/bindings.h"
@@ -37,6 +38,8 @@ class CmChannel {
     void push(CmPendingEvent event);
     // The first event; the application has taken the record from the socket before it asked.
     std::optional<CmPendingEvent> pop();
+    // True: no event waits, but the record that told of one is on the socket. From now on it counts as taken.
+    bool withdraw() { return events_.empty() && std::exchange(announced_, false); }
     // Takes the events for which `wanted` says so.
     template <typename Wanted>
     std::deque<CmPendingEvent> extract(Wanted wanted) {

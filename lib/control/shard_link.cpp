@@ -36,19 +36,24 @@ void ShardSet::pump(Link& link) {
     while (!link.backlog.empty() && link.shard->submit(link.backlog.front())) link.backlog.pop_front();
 }
 
+void ShardSet::hear_events(uint32_t index) {
+    std::array<engine::ShardEvent, 64> events;
+    size_t n = 0;
+    do {
+        n = links_[index].shard->poll_events(events);
+        for (size_t i = 0; i < n; ++i) on_event_(events[i]);
+    } while (n == events.size());
+}
+
 void ShardSet::poll() {
-    for (auto& link : links_) {
+    for (uint32_t index = 0; index < links_.size(); ++index) {
+        Link& link = links_[index];
         in_flight_ -= link.shard->finish_calls();
-        std::array<engine::ShardEvent, 64> events;
-        size_t n = 0;
-        do {
-            n = link.shard->poll_events(events);
-            for (size_t i = 0; i < n; ++i) on_event_(events[i]);
-        } while (n == events.size());
+        hear_events(index);
         // Bounded: MADs from a fast or hostile wire do not keep programs from being served. No more than these can wait
         // now, so whoever adds one later wakes us again.
         std::array<engine::ReceivedMad, 16> mads;
-        for (size_t taken = 0; taken < engine::kMaxWaitingMads; taken += n) {
+        for (size_t taken = 0, n = 0; taken < engine::kMaxWaitingMads; taken += n) {
             n = link.shard->poll_mads(mads);
             for (size_t i = 0; i < n; ++i) on_mad_(mads[i]);
             if (n < mads.size()) break;

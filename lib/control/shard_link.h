@@ -38,10 +38,15 @@ class ShardSet {
     [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(links_.size()); }
     [[nodiscard]] engine::Shard& shard(uint32_t index) { return *links_[index].shard; }
 
+    // What the shard told before it finished the call is heard before on_control: once a program knows that an object is
+    // gone, no event of it comes any more.
     template <typename OnShard, typename OnControl>
     void submit(uint32_t index, OnShard on_shard, OnControl on_control) {
-        submit_call(index,
-                    std::make_unique<ShardCallOf<OnShard, OnControl>>(std::move(on_shard), std::move(on_control)));
+        auto finish = [this, index, done = std::move(on_control)]() mutable {
+            hear_events(index);
+            done();
+        };
+        submit_call(index, std::make_unique<ShardCallOf<OnShard, decltype(finish)>>(std::move(on_shard), std::move(finish)));
     }
     // on_shard(Shard&, index) runs on every shard (each has its own copy); `done` once, after the last of them.
     template <typename OnShard, typename Done>
@@ -66,6 +71,7 @@ class ShardSet {
     };
     void submit_call(uint32_t index, std::unique_ptr<engine::ShardCall> call);
     void pump(Link& link);
+    void hear_events(uint32_t index);
 
     EventLoop& loop_;
     std::deque<Link> links_;  // never moved

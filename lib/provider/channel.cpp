@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completion channels: one end of a SEQPACKET pair, whose other end the daemon writes 8-byte records to (the CQ's
-// address). At end of file another thread has destroyed the channel, or the daemon is gone: what its death completes is
+// cookie). At end of file another thread has destroyed the channel, or the daemon is gone: what its death completes is
 // reported instead, then EIO.
 #include <new>
 
@@ -8,24 +8,23 @@
 #include <unistd.h>
 
 #include "provider/cq.h"
+#include "provider/event_socket.h"
 #include "provider/objects.h"
 #include "provider/real_verbs.h"
 
 namespace rocemu::provider {
 namespace {
 
-// Counts the event for the CQ if it still lives. Under objects_lock a CQ cannot leave in between.
-bool deliver(Session& session, Cq* cq, const ibv_comp_channel* channel) {
-    Guard guard(session.objects_lock);
-    if (!session.cqs.contains(cq) || cq->base()->channel != channel) return false;
-    ++cq->comp_delivered;
-    return true;
+// The CQ that a record names, if it lives and is the channel's. objects_lock is held: it cannot leave in between.
+Cq* find(const Session& session, uint64_t cookie, const ibv_comp_channel* channel) {
+    const auto it = session.cqs.find(cookie);
+    return it == session.cqs.end() || it->second->base()->channel != channel ? nullptr : it->second;
 }
 
 // The daemon is dead: an armed CQ with something to poll, or nullptr.
 Cq* flushed_cq(Session& session, const ibv_comp_channel* channel) {
     Guard guard(session.objects_lock);
-    for (Cq* cq : session.cqs) {
+    for (const auto& [cookie, cq] : session.cqs) {
         if (cq->base()->channel != channel || !cq->armed.load() || !cq->has_work_after_death()) continue;
         cq->armed = false;
         ++cq->comp_delivered;
@@ -35,6 +34,13 @@ Cq* flushed_cq(Session& session, const ibv_comp_channel* channel) {
 }
 
 }  // namespace
+
+void drop_dead_events(Channel& channel) {
+    const Session& session = *channel.context().session;
+    drop_dead_records<uint64_t>(channel.base.fd,
+                                [&](uint64_t cookie) { return find(session, cookie, &channel.base) != nullptr; });
+}
+
 }  // namespace rocemu::provider
 
 using namespace rocemu;
@@ -81,20 +87,21 @@ ROCEMU_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* base) {
 ROCEMU_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq_out, void** cq_context) {
     if (!ours(base->context)) return real().ibv_get_cq_event(base, cq_out, cq_context);
     Session& session = *Context::of(base->context)->session;
-    for (;;) {
-        uint64_t cookie = 0;
-        const ssize_t n = recv(base->fd, &cookie, sizeof cookie, 0);
-        if (n < 0 && errno != ECONNRESET) return -1;  // EAGAIN, EINTR, ...: the application's affair
-        Cq* cq = nullptr;
-        if (n == sizeof cookie) {
-            cq = reinterpret_cast<Cq*>(cookie);
-            if (!deliver(session, cq, base)) continue;  // its CQ was destroyed meanwhile
-        } else {
-            if (!session.daemon_answers() && session.state() == SessionState::Dead) cq = flushed_cq(session, base);
-            if (cq == nullptr) return fail_minus_one(EIO);  // as the kernel when a device is removed
-        }
-        *cq_out = cq->base();
-        *cq_context = cq->base()->cq_context;
-        return 0;
+    Cq* cq = nullptr;
+    const auto next = next_event<uint64_t>(
+        base->fd, session.objects_lock,
+        [&](uint64_t cookie) {
+            cq = find(session, cookie, base);
+            if (cq != nullptr) ++cq->comp_delivered;
+            return cq != nullptr;
+        },
+        [&](uint64_t cookie) { return find(session, cookie, base) != nullptr; });
+    if (next == NextEvent::Failed) return -1;  // EAGAIN, EINTR, ...: the application's affair
+    if (next == NextEvent::End) {
+        if (!session.daemon_answers() && session.state() == SessionState::Dead) cq = flushed_cq(session, base);
+        if (cq == nullptr) return fail_minus_one(EIO);  // as the kernel when a device is removed
     }
+    *cq_out = cq->base();
+    *cq_context = cq->base()->cq_context;
+    return 0;
 }

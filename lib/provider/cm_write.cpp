@@ -17,6 +17,7 @@
 #include "provider/cm_command.h"
 #include "provider/cm_convert.h"
 #include "provider/cm_query.h"
+#include "provider/no_cancel.h"
 #include "provider/verbs.h"
 
 namespace rocemu::provider {
@@ -42,6 +43,18 @@ struct HeldFd {
     type name; /* NOLINT */           \
     if (!command.read(name, offsetof(type, field))) return EINVAL
 
+// A command that may leave the channel `from` (its number and descriptor) without events: then the record that told of one
+// goes too, and poll(2) does not promise what GET_EVENT would wait for.
+template <typename Request, typename Reply>
+int call_and_withdraw(const CmCommand& command, const Request& request, Reply& reply, uint32_t from, int fd) {
+    NoCancel no_cancel;
+    Guard guard(command.session.cm_events_lock);
+    const int rc = command.session.call(request, reply);
+    char record;
+    if (rc == 0 && reply.withdrawn == from) (void)recv(fd, &record, sizeof record, MSG_DONTWAIT);
+    return rc;
+}
+
 int create_id(const CmCommand& command) {
     READ(rdma_ucm_create_id, in);
     if (command.out_size < sizeof(rdma_ucm_create_id_resp)) return ENOSPC;
@@ -59,7 +72,7 @@ int destroy_id(const CmCommand& command) {
     READ(rdma_ucm_destroy_id, in);
     if (command.out_size < sizeof(rdma_ucm_destroy_id_resp)) return ENOSPC;
     abi::CmDestroyIdReply reply;
-    int rc = command.session.call(abi::CmDestroyIdRequest{in.id}, reply);
+    int rc = call_and_withdraw(command, abi::CmDestroyIdRequest{in.id}, reply, command.channel, command.fd);
     if (rc == EIO && !command.session.alive()) rc = 0;  // a daemon that is gone has destroyed everything
     if (rc != 0) return rc;
     return command.answer(in.response, rdma_ucm_destroy_id_resp{reply.events_reported});
@@ -167,15 +180,19 @@ int get_event(const CmCommand& command) {
     abi::CmGetEventReply reply;
     for (;;) {
         char record;
-        const ssize_t n = recv(held.fd, &record, sizeof record, 0);
+        const ssize_t n = recv(held.fd, &record, sizeof record, MSG_PEEK);
         if (n < 0 && errno != ECONNRESET) return errno;
         if (n <= 0) {
             (void)command.session.daemon_answers();
             return EIO;
         }
+        NoCancel no_cancel;
+        Guard guard(command.session.cm_events_lock);
+        // Another thread may have taken it, or its event's id was destroyed meanwhile.
+        if (recv(held.fd, &record, sizeof record, MSG_DONTWAIT) != sizeof record) continue;
         const int rc = command.session.call(abi::CmGetEventRequest{command.channel}, reply);
         if (rc == 0) break;
-        if (rc != EAGAIN) return rc;  // EAGAIN: the event's id was destroyed meanwhile
+        if (rc != EAGAIN) return rc;
     }
     rdma_ucm_event_resp out{};
     out.uid = reply.uid;
@@ -238,7 +255,7 @@ int leave(const CmCommand& command) {
     READ(rdma_ucm_destroy_id, in);
     if (command.out_size < sizeof(rdma_ucm_destroy_id_resp)) return ENOSPC;
     abi::CmLeaveReply reply;
-    if (const int rc = command.session.call(abi::CmLeaveRequest{in.id}, reply)) return rc;
+    if (const int rc = call_and_withdraw(command, abi::CmLeaveRequest{in.id}, reply, command.channel, command.fd)) return rc;
     return command.answer(in.response, rdma_ucm_destroy_id_resp{reply.events_reported});
 }
 
@@ -249,7 +266,8 @@ int migrate(const CmCommand& command) {
     CmFile from;
     if (!find_cm_file(static_cast<int>(in.fd), from) || from.session != &command.session) return EINVAL;
     abi::CmMigrateReply reply;
-    if (const int rc = command.session.call(abi::CmMigrateRequest{in.id, command.channel}, reply)) return rc;
+    const abi::CmMigrateRequest request{in.id, command.channel};
+    if (const int rc = call_and_withdraw(command, request, reply, from.channel, static_cast<int>(in.fd))) return rc;
     return command.answer(in.response, rdma_ucm_migrate_resp{reply.events_reported});
 }
 

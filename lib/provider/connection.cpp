@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -15,17 +14,10 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
+#include "provider/no_cancel.h"
+
 namespace rocemu::provider {
 namespace {
-
-class NoCancel {
-  public:
-    NoCancel() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-    ~NoCancel() { pthread_setcancelstate(before_, nullptr); }
-
-  private:
-    int before_ = 0;
-};
 
 constexpr size_t kControlBytes = CMSG_SPACE(sizeof(int) * FdList::kCapacity);
 

@@ -38,7 +38,7 @@ Cq* make_cq(Context& context, uint32_t cqe, void* cq_context, ibv_comp_channel* 
     request.context = context.id;
     request.cqe = cqe;
     if (channel != nullptr) request.channel = Channel::of(channel)->id;
-    request.cookie = reinterpret_cast<uint64_t>(cq);
+    request.cookie = cq->cookie = context.session->new_cookie();
     abi::CreateCqReply reply;
     FdList fds;
     int rc = context.session->call(request, reply, {}, &fds);
@@ -65,7 +65,7 @@ Cq* make_cq(Context& context, uint32_t cqe, void* cq_context, ibv_comp_channel* 
         pthread_mutex_unlock(&base->mutex);
     }
     Guard guard(context.session->objects_lock);
-    context.session->cqs.insert(cq);
+    context.session->cqs.emplace(cq->cookie, cq);
     return cq;
 }
 
@@ -143,7 +143,9 @@ ROCEMU_EXPORT int ibv_destroy_cq(ibv_cq* base) {
     if (session.state() != SessionState::Forgotten) {
         {
             Guard guard(session.objects_lock);
-            session.cqs.erase(cq);
+            session.cqs.erase(cq->cookie);
+            drop_dead_events(*Context::of(base->context));
+            if (base->channel != nullptr) drop_dead_events(*Channel::of(base->channel));
         }
         // ibv_get_cq_event(3): events that were returned must be acknowledged before the CQ goes.
         pthread_mutex_lock(&base->mutex);

@@ -33,6 +33,7 @@ struct Cq {
     ibv_cq_ex ex;  // begins like ibv_cq
     std::byte foreign_pad[kForeignPad];
     Session* session;
+    uint64_t cookie;  // in its events
     Spinlock lock;
     CqRing rings[abi::kMaxShards];
     uint32_t ring_count;

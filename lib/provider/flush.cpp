@@ -31,7 +31,7 @@ int flush_queue(const Qp& qp, WorkQueue& queue, bool receive, int capacity, ibv_
 int flush_after_death(Cq& cq, int capacity, ibv_wc* wc) {
     Guard guard(cq.session->objects_lock);
     int got = 0;
-    for (Qp* qp : cq.session->qps) {
+    for (const auto& [cookie, qp] : cq.session->qps) {
         if (got == capacity) break;
         if (qp->send_cq() == &cq) got += flush_queue(*qp, qp->sq, false, capacity - got, wc + got);
         if (qp->recv_cq() == &cq) got += flush_queue(*qp, qp->rq, true, capacity - got, wc + got);
@@ -41,7 +41,7 @@ int flush_after_death(Cq& cq, int capacity, ibv_wc* wc) {
 
 bool Cq::has_work_after_death() const {
     if (looks_ready()) return true;
-    for (Qp* qp : session->qps) {
+    for (const auto& [cookie, qp] : session->qps) {
         if (qp->send_cq() == this && qp->sq.outstanding() != 0) return true;
         if (qp->recv_cq() == this && qp->rq.outstanding() != 0) return true;
     }

@@ -82,6 +82,12 @@ struct Channel {
     static Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
 };
 
+// Takes away what at the front of the socket of asynchronous events, or of a channel, names no object that lives: as in
+// the kernel the events of an object end with it, and the descriptor is readable only if there is something to get.
+// objects_lock is held.
+void drop_dead_events(Context& context);
+void drop_dead_events(Channel& channel);
+
 // Table entries (domains.cpp, device_memory.cpp, memory.cpp, memory_window.cpp, xrc.cpp).
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr);
 int close_xrcd(ibv_xrcd* xrcd);

@@ -20,6 +20,7 @@ struct Qp {
     ibv_qp_ex ex;  // begins with the ibv_qp that applications hold
     std::byte foreign_pad[kForeignPad];
     Session* session;
+    uint64_t cookie;  // in its events
     uint32_t shard;
     uint32_t slot;
     uint32_t max_inline;

@@ -61,7 +61,7 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags) {
     if (attr.srq != nullptr) request.srq = attr.srq->handle;
     request.sq_sig_all = attr.sq_sig_all != 0 ? 1 : 0;
     request.create_flags = create_flags;
-    request.cookie = reinterpret_cast<uint64_t>(qp);
+    request.cookie = qp->cookie = session.new_cookie();
     abi::CreateQpReply reply;
     FdList fds;
     int rc = session.call(request, reply, {}, &fds);
@@ -99,7 +99,7 @@ void introduce(Qp& qp, Session& session, ibv_context* context, const ibv_qp_init
     pthread_mutex_init(&b->mutex, nullptr);
     pthread_cond_init(&b->cond, nullptr);
     Guard guard(session.objects_lock);
-    session.qps.insert(&qp);
+    session.qps.emplace(qp.cookie, &qp);
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
@@ -161,8 +161,7 @@ ROCEMU_EXPORT int ibv_destroy_qp(ibv_qp* base) {
     Qp* qp = Qp::of(base);
     if (qp->spread != nullptr) return destroy_rss_qp(qp);
     Session& session = *qp->session;
-    if (const int rc = session.undo(abi::DestroyQpRequest{base->qp_num, 0, reinterpret_cast<uint64_t>(qp)});
-        rc != 0) return rc;
+    if (const int rc = session.undo(abi::DestroyQpRequest{base->qp_num, 0, qp->cookie}); rc != 0) return rc;
     session.settle();
     if (session.state() != SessionState::Forgotten) {
         {
@@ -171,7 +170,8 @@ ROCEMU_EXPORT int ibv_destroy_qp(ibv_qp* base) {
             if (base->qp_type != IBV_QPT_XRC_RECV) leave_slot(*qp);
             qp->strike_out();
             Guard objects(session.objects_lock);
-            session.qps.erase(qp);
+            session.qps.erase(qp->cookie);
+            drop_dead_events(*Context::of(base->context));
         }
         pthread_mutex_lock(&base->mutex);
         while (base->events_completed != qp->async_delivered) pthread_cond_wait(&base->cond, &base->mutex);

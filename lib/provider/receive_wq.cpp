@@ -159,6 +159,7 @@ Qp* make_rss_qp(const ibv_qp_init_attr_ex& attr) {
     }
     ++table->users;
     qp->spread = table;
+    qp->cookie = session.new_cookie();
     qp->base()->pd = attr.pd;
     ibv_qp_init_attr plain{};  // without CQs: nothing completes on it
     plain.qp_context = attr.qp_context;
@@ -171,7 +172,7 @@ int destroy_rss_qp(Qp* qp) {
     if (const int rc = qp->session->undo(abi::DestroyRssQpRequest{qp->base()->qp_num}); rc != 0) return rc;
     if (qp->session->state() != SessionState::Forgotten) {
         Guard guard(qp->session->objects_lock);
-        qp->session->qps.erase(qp);
+        qp->session->qps.erase(qp->cookie);
     }
     --qp->spread->users;
     delete qp;

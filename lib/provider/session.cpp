@@ -91,6 +91,9 @@ void Session::mark_dead() {
 
 void Session::forget() {
     state_ = SessionState::Forgotten;
+    // Their holders, if any, are threads that do not exist here.
+    objects_lock.forget();
+    cm_events_lock.forget();
     // The daemon must see the end of the parent even while children live.
     connection_.disconnect();
     for (int& fd : wake_fds_) {

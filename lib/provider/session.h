@@ -85,13 +85,19 @@ class Session {
     }
     [[nodiscard]] QpSlot& qp_slot(uint32_t slot) const { return qp_slots_[slot]; }
 
-    // Live objects, by which a cookie that comes in an event is believed. Guarded by objects_lock.
+    // Live objects by the cookie that comes in their events. A cookie is never used again: the event of an object that was
+    // destroyed is not taken for one of another at the same address. Guarded by objects_lock, under which records are taken
+    // from the sockets of events too.
     Mutex objects_lock;
-    std::unordered_set<Cq*> cqs;
-    std::unordered_set<Qp*> qps;
-    std::unordered_set<Srq*> srqs;
+    std::unordered_map<uint64_t, Cq*> cqs;
+    std::unordered_map<uint64_t, Qp*> qps;
+    std::unordered_map<uint64_t, Srq*> srqs;
+    [[nodiscard]] uint64_t new_cookie() { return next_cookie_.fetch_add(1, std::memory_order_relaxed); }
     std::unordered_set<uint32_t> pd_handles;
     std::unordered_map<uint32_t, size_t> mr_handles;  // with their length
+
+    // Taking the record of a channel of rdma_cm and asking for its event are one step against withdrawing it (cm_write.cpp).
+    Mutex cm_events_lock;
 
   private:
     Session() = default;
@@ -100,6 +106,7 @@ class Session {
     void start_agent_if_wanted();
 
     std::atomic<SessionState> state_{SessionState::Alive};
+    std::atomic<uint64_t> next_cookie_{1};
     Connection connection_;
     RegionMap regions_;
     abi::HelloReply hello_;

@@ -24,7 +24,7 @@ Srq* make_srq(ibv_pd* pd, const ibv_srq_attr& attr, void* srq_context, XrcPart x
     request.max_sge = attr.max_sge;
     request.xrcd = xrc.xrcd;
     request.cq = xrc.cq;
-    request.cookie = reinterpret_cast<uint64_t>(srq);
+    request.cookie = srq->cookie = session.new_cookie();
     abi::CreateSrqReply reply;
     FdList fds;
     int rc = session.call(request, reply, {}, &fds);
@@ -48,7 +48,7 @@ Srq* make_srq(ibv_pd* pd, const ibv_srq_attr& attr, void* srq_context, XrcPart x
     pthread_mutex_init(&b.mutex, nullptr);
     pthread_cond_init(&b.cond, nullptr);
     Guard guard(session.objects_lock);
-    session.srqs.insert(srq);
+    session.srqs.emplace(srq->cookie, srq);
     return srq;
 }
 
@@ -148,7 +148,8 @@ ROCEMU_EXPORT int ibv_destroy_srq(ibv_srq* base) {
     if (session.state() != SessionState::Forgotten) {
         {
             Guard guard(session.objects_lock);
-            session.srqs.erase(srq);
+            session.srqs.erase(srq->cookie);
+            drop_dead_events(*Context::of(base->context));
         }
         pthread_mutex_lock(&base->mutex);
         while (base->events_completed != srq->async_delivered) pthread_cond_wait(&base->cond, &base->mutex);

@@ -12,6 +12,7 @@ struct Srq {
     ibv_srq base;
     std::byte foreign_pad[kForeignPad];
     Session* session;
+    uint64_t cookie;  // in its events
     WorkQueue queue;
     uint32_t async_delivered;  // under objects_lock
     bool xrc;

@@ -58,7 +58,7 @@ ibv_qp* create_target(ibv_context* base, const ibv_qp_init_attr_ex& attr) {
     abi::CreateQpRequest request;
     request.type = IBV_QPT_XRC_RECV;
     request.xrcd = Xrcd::of(attr.xrcd)->handle;
-    request.cookie = reinterpret_cast<uint64_t>(qp);
+    request.cookie = qp->cookie = session.new_cookie();
     abi::CreateQpReply reply;
     if (const int rc = session.call(request, reply); rc != 0) {
         delete qp;
@@ -85,7 +85,7 @@ ibv_qp* open_qp(ibv_context* base, ibv_qp_open_attr* attr) {
     abi::OpenQpRequest request;
     request.xrcd = Xrcd::of(attr->xrcd)->handle;
     request.qpn = attr->qp_num;
-    request.cookie = reinterpret_cast<uint64_t>(qp);
+    request.cookie = qp->cookie = session.new_cookie();
     abi::OpenQpReply reply;
     if (const int rc = session.call(request, reply); rc != 0) {
         delete qp;

@@ -4,6 +4,7 @@
 // the way to DESTINATION is known, with room for the answer and without. Exit code 0: all answers are right.
 #include <fcntl.h>
 #include <infiniband/ib.h>
+#include <poll.h>
 #include <rdma/ib_user_sa.h>
 
 #include <cstddef>
@@ -125,6 +126,25 @@ void after(int fd, uint32_t id, const sockaddr_in6& from, const sockaddr_in6& to
     CHECK(query(fd, id + 100, RDMA_USER_CM_QUERY_GID, kPathRoom).error == ENOENT);
 }
 
+// The event of an id ends with it: the descriptor is not readable when GET_EVENT would wait.
+void ends(const sockaddr_in6& to) {
+    const int fd = open("/dev/infiniband/rdma_cm", O_RDWR);
+    rdma_ucm_resolve_ip address{};
+    address.id = static_cast<uint32_t>(create_id(fd));
+    address.timeout_ms = 2000;
+    address.dst_addr = to;
+    CHECK(command(fd, RDMA_USER_CM_CMD_RESOLVE_IP, address) >= 0);
+    pollfd p{fd, POLLIN, 0};
+    CHECK(poll(&p, 1, 5000) == 1);
+    rdma_ucm_destroy_id_resp reply{};
+    rdma_ucm_destroy_id body{};
+    body.response = reinterpret_cast<uint64_t>(&reply);
+    body.id = address.id;
+    CHECK(command(fd, RDMA_USER_CM_CMD_DESTROY_ID, body, sizeof reply) >= 0 && reply.events_reported == 0);
+    CHECK(poll(&p, 1, 0) == 0);
+    close(fd);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -145,6 +165,7 @@ int main(int argc, char** argv) {
     CHECK(command(fd, RDMA_USER_CM_CMD_RESOLVE_IP, address) >= 0 && event_is(fd, kAddressResolved));
     CHECK(command(fd, RDMA_USER_CM_CMD_RESOLVE_ROUTE, route) >= 0 && event_is(fd, kRouteResolved));
     after(fd, id, from, to, port);
+    ends(to);
     std::printf("%d wrong answers\n", failures);
     return failures == 0 ? 0 : 1;
 }

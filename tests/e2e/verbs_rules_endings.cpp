@@ -6,6 +6,8 @@
 #include <functional>
 #include <thread>
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "verbs_rules.h"
@@ -51,6 +53,68 @@ void waits_end(Nic& na) {
     ends_meanwhile([&] { return ibv_get_async_event(second.context, &event); }, [&] { second.close(); });
 }
 
+bool readable(int fd, int ms) {
+    pollfd p{fd, POLLIN, 0};
+    return ::poll(&p, 1, ms) == 1;
+}
+
+ibv_srq* make_srq(Nic& nic) {
+    ibv_srq_init_attr init{};
+    init.attr = {4, 1, 0};
+    return ibv_create_srq(nic.pd, &init);
+}
+
+// Its limit event, at once: nothing is posted.
+void raise_limit(ibv_srq* srq) {
+    ibv_srq_attr attr{};
+    attr.srq_limit = 1;
+    EQUAL(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
+}
+
+// The events of an object end with it: there is nothing to read, and no other object at its address gets them.
+void events_end(Nic& na, Nic& nb) {
+    ibv_srq* first = make_srq(na);
+    raise_limit(first);
+    RULE(readable(na.context->async_fd, 5000));
+    EQUAL(ibv_destroy_srq(first), 0);
+    RULE(!readable(na.context->async_fd, 0));
+    // One behind another's.
+    ibv_srq* stays = make_srq(na);
+    ibv_srq* goes = make_srq(na);
+    raise_limit(stays);
+    raise_limit(goes);
+    EQUAL(ibv_destroy_srq(goes), 0);
+    ibv_srq* fresh = make_srq(na);
+    RULE(readable(na.context->async_fd, 5000));
+    const int flags = fcntl(na.context->async_fd, F_GETFL);
+    fcntl(na.context->async_fd, F_SETFL, flags | O_NONBLOCK);
+    ibv_async_event event{};
+    EQUAL(ibv_get_async_event(na.context, &event), 0);
+    RULE(event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == stays);
+    ibv_ack_async_event(&event);
+    RULE(!readable(na.context->async_fd, 0));
+    EQUAL(ibv_get_async_event(na.context, &event), -1);
+    EQUAL(errno, EAGAIN);
+    fcntl(na.context->async_fd, F_SETFL, flags);
+    EQUAL(ibv_destroy_srq(stays), 0);
+    EQUAL(ibv_destroy_srq(fresh), 0);
+
+    Side a, b;
+    ibv_wc wc{};
+    RULE(a.make(na, 4) && b.make(nb, 4, true) && connect(a, b));
+    EQUAL(b.receive(1, 64), 0);
+    EQUAL(ibv_req_notify_cq(b.cq, 0), 0);
+    EQUAL(a.send(2, 64), 0);
+    RULE(a.poll(wc));
+    RULE(readable(b.channel->fd, 5000));
+    EQUAL(ibv_destroy_qp(b.qp), 0);
+    EQUAL(ibv_destroy_cq(b.cq), 0);
+    RULE(!readable(b.channel->fd, 0));
+    EQUAL(ibv_destroy_comp_channel(b.channel), 0);
+    EQUAL(ibv_dereg_mr(b.mr), 0);
+    a.destroy();
+}
+
 bool works(Nic& na, Nic& nb) {
     Side a, b;
     ibv_wc wc{};
@@ -66,6 +130,7 @@ bool works(Nic& na, Nic& nb) {
 void endings(Nic& na, Nic& nb) {
     group = "endings";
     waits_end(na);
+    events_end(na, nb);
     RULE(works(na, nb));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The rdma_cm device at the border: two programs connect, refuse and part over the fabric, with real MADs between two
 // NICs; what a program cannot do to another one's ids, events, ports and QPs; quotas; what is left after one dies.
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "support/cm_party.h"
@@ -154,10 +155,38 @@ TEST_CASE("a request is nobody's before its event was fetched", "[control][cm]")
     REQUIRE(poll(&p, 1, 20'000) == 1);
     for (uint32_t guess = 1; guess < 10; ++guess)
         if (guess != listener) CHECK(server.c.call(abi::CmDestroyIdRequest{guess}) == ENOENT);
-    // With its listener it goes, and the client hears it; the record that is still on the socket leads to nothing.
-    REQUIRE(server.c.call(abi::CmDestroyIdRequest{listener}) == 0);
+    // With its listener it goes, and the client hears it; the record that is still on the socket leads to nothing, and the
+    // program is told to take it.
+    abi::CmDestroyIdReply destroyed;
+    REQUIRE(server.c.call(abi::CmDestroyIdRequest{listener}, destroyed) == 0);
+    CHECK(destroyed.withdrawn == server.channel);
     CHECK(client.event().event == cm_event::kRejected);
     CHECK(server.event(0).event == 0xffffffff);
+}
+
+TEST_CASE("a record is withdrawn when its channel has no event any more, not before", "[control][cm]") {
+    ControlWorld world;
+    Party p(world, 0);
+    std::array<uint32_t, 2> ids{};
+    for (uint32_t& id : ids) {
+        id = p.create(7);
+        abi::CmResolveAddressRequest r;
+        r.id = id;
+        r.destination = ipv4(kSecondIp, 7000);
+        REQUIRE(p.c.call(r) == 0);
+    }
+    abi::CmDestroyIdReply destroyed;
+    REQUIRE(p.c.call(abi::CmDestroyIdRequest{ids[0]}, destroyed) == 0);
+    CHECK(destroyed.withdrawn == 0);
+    REQUIRE(p.c.call(abi::CmDestroyIdRequest{ids[1]}, destroyed) == 0);
+    CHECK(destroyed.withdrawn == p.channel);
+    char record;
+    CHECK(recv(p.fd, &record, 1, MSG_DONTWAIT) == 1);
+    CHECK(recv(p.fd, &record, 1, MSG_DONTWAIT) == -1);
+    // Events come as ever, and one that was fetched withdraws nothing.
+    const uint32_t id = p.aim(kSecondIp, 7000, 8);
+    REQUIRE(p.c.call(abi::CmDestroyIdRequest{id}, destroyed) == 0);
+    CHECK(destroyed.withdrawn == 0);
 }
 
 TEST_CASE("events move with an id to another channel", "[control][cm]") {
@@ -170,7 +199,9 @@ TEST_CASE("events move with an id to another channel", "[control][cm]") {
     REQUIRE(poll(&p, 1, 20'000) == 1);
     const int old = server.fd;
     server.channel = server.open_channel(&server.fd);
-    REQUIRE(server.c.call(abi::CmMigrateRequest{listener, server.channel}) == 0);
+    abi::CmMigrateReply moved;
+    REQUIRE(server.c.call(abi::CmMigrateRequest{listener, server.channel}, moved) == 0);
+    CHECK((moved.withdrawn != 0 && moved.withdrawn != server.channel));
     const auto request = server.event();
     REQUIRE(request.event == cm_event::kConnectRequest);
     close(old);

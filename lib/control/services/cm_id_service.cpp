@@ -3,6 +3,7 @@
 // Read rdma_create_id(3), rdma_migrate_id(3), rdma_set_option(3).
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "control/cm_service.h"
 #include "control/cm_values.h"
@@ -95,9 +96,12 @@ void handle(Call& call, const abi::CmCreateIdRequest& request) {
 }
 
 void handle(Call& call, const abi::CmDestroyIdRequest& request) {
-    if (cm_object(call, request.id) == nullptr) return call.reply.fail(ENOENT);
+    const CmIdObject* object = cm_object(call, request.id);
+    if (object == nullptr) return call.reply.fail(ENOENT);
+    const uint32_t channel = object->channel;
     abi::CmDestroyIdReply reply;
     reply.events_reported = call.control.cm->destroy(*call.session, request.id);
+    reply.withdrawn = withdrawn(*call.session, channel);
     call.reply.send(reply);
     call.control.cm->run();
 }
@@ -149,10 +153,11 @@ void handle(Call& call, const abi::CmMigrateRequest& request) {
         const auto made = call.session->cm.objects.find(event.record.id);
         if (made != call.session->cm.objects.end()) made->second.channel = request.channel;
     }
-    object->channel = request.channel;
-    for (auto& event : events) to->second->push(event);
+    const uint32_t from = std::exchange(object->channel, request.channel);
     abi::CmMigrateReply reply;
     reply.events_reported = object->events_reported;
+    reply.withdrawn = from == request.channel ? 0 : withdrawn(*call.session, from);
+    for (auto& event : events) to->second->push(event);
     call.reply.send(reply);
 }
 

@@ -62,9 +62,14 @@ void handle(Call& call, const abi::CmJoinRequest& request) {
 }
 
 void handle(Call& call, const abi::CmLeaveRequest& request) {
-    if (!call.session->cm.memberships.contains(request.id)) return call.reply.fail(ENOENT);
+    const auto& tables = call.session->cm;
+    const auto membership = tables.memberships.find(request.id);
+    if (membership == tables.memberships.end()) return call.reply.fail(ENOENT);
+    const auto object = tables.objects.find(membership->second.id);
+    const uint32_t channel = object == tables.objects.end() ? 0 : object->second.channel;
     abi::CmLeaveReply reply;
     reply.events_reported = call.control.cm->leave(*call.session, request.id);
+    reply.withdrawn = withdrawn(*call.session, channel);
     call.reply.send(reply);
 }
 
