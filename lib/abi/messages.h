@@ -149,8 +149,10 @@ struct RegMrRequest {
     uint64_t va = 0;
     uint64_t length = 0;
     uint64_t iova = 0;
-    // With one fd: the file that lies behind [va, va + length), from `file_offset` on, and that the daemon may map too.
+    // With one fd: the file that lies behind [va, va + length), from `file_offset` on, and that the daemon may map too if it
+    // is still this one: another thread of the program may have closed the descriptor and opened something else meanwhile.
     uint64_t file_offset = 0;
+    uint64_t file_device = 0, file_inode = 0;  // fstat(2)
 };
 struct RegMrReply { uint32_t key = 0; };  // lkey and rkey; also the handle
 // ibv_rereg_mr_flags.

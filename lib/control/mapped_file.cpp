@@ -18,10 +18,12 @@ uint64_t files, bytes_mapped;  // control thread only
 
 }  // namespace
 
-std::shared_ptr<MappedFile> MappedFile::create(int fd, uint64_t offset, uint64_t length, bool writable) {
+std::shared_ptr<MappedFile> MappedFile::create(int fd, const Place& place, uint64_t length, bool writable) {
     struct stat st {};
     struct statfs fs {};
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC) return nullptr;
+    if (st.st_dev != place.device || st.st_ino != place.inode) return nullptr;
+    const uint64_t offset = place.offset;
     const auto size = static_cast<uint64_t>(st.st_size);
     if (length == 0 || offset > size || length > size - offset) return nullptr;
     if (files >= kMostFiles || bytes_mapped > kMostBytes || length > kMostBytes - bytes_mapped) return nullptr;

@@ -12,8 +12,12 @@ namespace rocemu::control {
 
 class MappedFile {
   public:
-    // nullptr: not such a file, not as long as it is said to be, not writable, or no address space.
-    static std::shared_ptr<MappedFile> create(int fd, uint64_t offset, uint64_t length, bool writable);
+    // Which file it is said to be, and where in it.
+    struct Place {
+        uint64_t device = 0, inode = 0, offset = 0;
+    };
+    // nullptr: not that file, not such a one, not as long as it is said to be, not writable, or no address space.
+    static std::shared_ptr<MappedFile> create(int fd, const Place& place, uint64_t length, bool writable);
     ~MappedFile();
     MappedFile(const MappedFile&) = delete;
     MappedFile& operator=(const MappedFile&) = delete;

@@ -115,13 +115,13 @@ int Connection::exchange(abi::MessageType type, const void* request, size_t requ
     header.type = static_cast<uint16_t>(type);
     header.request_id = next_id_++;
     int rc = send_record(header, request, request_bytes, send_fds);
-    if (rc >= 0) rc = receive_record(header.request_id, reply, reply_bytes, received);
+    if (rc == 0) rc = receive_record(header.request_id, reply, reply_bytes, received);
     if (rc >= 0) return rc;
     give_up();
     return EIO;
 }
 
-// 0, or -1: broken.
+// 0, -1: broken, or the errno value of descriptors that cannot be sent: nothing was.
 int Connection::send_record(const abi::MessageHeader& header, const void* request, size_t bytes,
                             std::span<const int> fds) {
     iovec parts[2] = {{const_cast<abi::MessageHeader*>(&header), sizeof header}, {const_cast<void*>(request), bytes}};
@@ -141,6 +141,7 @@ int Connection::send_record(const abi::MessageHeader& header, const void* reques
     ssize_t n;
     do n = sendmsg(fd_, &message, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
+    if (n < 0 && !fds.empty() && (errno == EBADF || errno == ETOOMANYREFS)) return errno;
     return n == static_cast<ssize_t>(sizeof header + bytes) ? 0 : -1;
 }
 

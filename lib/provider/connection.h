@@ -55,7 +55,8 @@ class Connection {
     // True once the daemon is gone or spoke nonsense: nothing works any more.
     [[nodiscard]] bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
-    // 0, the daemon's errno value, or EIO when the connection is broken (then and afterwards).
+    // 0, the daemon's errno value, EIO when the connection is broken (then and afterwards), or EBADF or ETOOMANYREFS when
+    // `send_fds` cannot be sent.
     template <typename Request>
     int call(const Request& request, typename MessageTraits<Request>::Reply& reply, std::span<const int> send_fds = {},
              FdList* received = nullptr) {

@@ -2,6 +2,7 @@
 // Protection domains and memory regions. Registration pins nothing: the daemon keeps the range, and memory that is not
 // there when it is used ends in a completion with an error. ibv_reg_mr and ibv_reg_mr_iova of the real library arrive
 // at ibv_reg_mr_iova2 here.
+#include <cerrno>
 #include <new>
 
 #include <sys/mman.h>
@@ -53,9 +54,13 @@ Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsign
     if (length >= kLeastShared && (session->hello().features & abi::kFeatureMapped) != 0)
         file = find_shared_file(addr, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
     request.file_offset = file.offset;
+    request.file_device = file.device;
+    request.file_inode = file.inode;
     abi::RegMrReply reply;
-    const int rc = session->call(request, reply, {&file.fd, file.fd >= 0 ? size_t{1} : size_t{0}});
-    if (file.fd >= 0) close(file.fd);
+    int rc = session->call(request, reply, {&file.fd, file.fd >= 0 ? size_t{1} : size_t{0}});
+    // The program has closed it meanwhile, or too many descriptors are on their way: nothing depends on it.
+    if (file.fd >= 0 && (rc == EBADF || rc == ETOOMANYREFS)) rc = session->call(request, reply);
+    if (file.opened) close(file.fd);
     if (rc != 0) {
         delete mr;
         return fail_pointer<Mr>(rc);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See shared_file.h. A descriptor of the same file is looked for among the program's own, then the path is tried;
-// /proc/self/map_files would name it directly, but only to privileged processes.
+// /proc/self/map_files would name it directly, but only to privileged processes. Closing any descriptor of a file ends
+// all locks that the process has on it (fcntl(2), F_SETLK): the program's own is used as it is, and a path is opened only
+// where the program has no descriptor of the file, and so no lock.
 #include "provider/shared_file.h"
 
 #include <cctype>
@@ -57,23 +59,24 @@ bool is_same(const struct stat& st, const Mapping& mapping) {
     return S_ISREG(st.st_mode) && st.st_ino == mapping.inode && st.st_dev == mapping.device;
 }
 
-bool is_file(int fd, const Mapping& mapping, bool writable) {
-    struct stat st{};
-    if (fstat(fd, &st) != 0 || !is_same(st, mapping)) return false;
+bool allows(int fd, bool writable) {
     const int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
     return writable ? mode == O_RDWR : mode == O_RDWR || mode == O_RDONLY;
 }
 
-int among_our_own(const Mapping& mapping, bool writable) {
+// One of the program's descriptors of the file. `present`: it has some, also if none of them will do.
+int among_our_own(const Mapping& mapping, bool writable, bool* present) {
     DIR* directory = opendir("/proc/self/fd");
+    *present = directory == nullptr;  // not known
     if (directory == nullptr) return -1;
     int found = -1;
-    while (const dirent* entry = readdir(directory)) {
+    while (const dirent* entry = found < 0 ? readdir(directory) : nullptr) {
         if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
         const int fd = std::atoi(entry->d_name);
-        if (!is_file(fd, mapping, writable)) continue;
-        found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        break;
+        struct stat st{};
+        if (fstat(fd, &st) != 0 || !is_same(st, mapping)) continue;
+        *present = true;
+        if (allows(fd, writable)) found = fd;
     }
     closedir(directory);
     return found;
@@ -85,7 +88,7 @@ int by_path(const Mapping& mapping, bool writable) {
     // Looked at before it is opened: opening a device does things.
     if (path == nullptr || stat(path, &st) != 0 || !is_same(st, mapping)) return -1;
     const int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0 || is_file(fd, mapping, writable)) return fd;
+    if (fd < 0 || (fstat(fd, &st) == 0 && is_same(st, mapping))) return fd;
     close(fd);
     return -1;
 }
@@ -95,9 +98,10 @@ int by_path(const Mapping& mapping, bool writable) {
 SharedFile find_shared_file(const void* address, size_t length, bool writable) {
     Mapping mapping;
     if (length == 0 || !find_mapping(reinterpret_cast<uint64_t>(address), length, mapping)) return {};
-    int fd = among_our_own(mapping, writable);
-    if (fd < 0) fd = by_path(mapping, writable);
-    return {fd, mapping.offset};
+    bool present = false;
+    const int own = among_our_own(mapping, writable, &present);
+    const int fd = present ? own : by_path(mapping, writable);
+    return {fd, fd >= 0 && !present, mapping.offset, mapping.device, mapping.inode};
 }
 
 }  // namespace rocemu::provider

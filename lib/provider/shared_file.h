@@ -9,8 +9,10 @@
 namespace rocemu::provider {
 
 struct SharedFile {
-    int fd = -1;  // the caller's to close; -1: none was found
+    int fd = -1;         // -1: none was found
+    bool opened = false;  // the caller is to close it; else it is the program's own, which may do with it what it likes
     uint64_t offset = 0;
+    uint64_t device = 0, inode = 0;  // fstat(2)
 };
 
 // Memory that is anything else (private, anonymous, several mappings, no descriptor) has none.

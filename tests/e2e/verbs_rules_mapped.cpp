@@ -3,7 +3,9 @@
 // a file is not the file; another file at an address is another memory; a file that was truncated is an error.
 #include <algorithm>
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "verbs_rules.h"
@@ -42,6 +44,45 @@ int transfer(Side& a, ibv_wr_opcode opcode, void* address, uint32_t rkey, uint32
     EQUAL(ibv_post_send(a.qp, &wr, &bad), 0);
     ibv_wc wc{};
     return a.poll(wc) ? static_cast<int>(wc.status) : -1;
+}
+
+// Does another process meet a lock on the file? Ours keep off everybody but us.
+bool locked(int fd) {
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        struct flock lock{};
+        lock.l_type = F_WRLCK;
+        _exit(fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+// fcntl(2): closing any descriptor of a file would end the program's locks on it.
+void locks_stay(Nic& nic) {
+    const std::string path = "/dev/shm/verbs_rules-" + std::to_string(getpid());
+    for (const bool read_only : {false, true}) {
+        int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        EQUAL(ftruncate(fd, kBytes), 0);
+        void* p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (read_only) {  // what cannot be sent along for writing
+            close(fd);
+            fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        }
+        struct flock lock{};
+        lock.l_type = static_cast<short>(read_only ? F_RDLCK : F_WRLCK);
+        EQUAL(fcntl(fd, F_SETLK, &lock), 0);
+        RULE(locked(fd));
+        ibv_mr* mr = ibv_reg_mr(nic.pd, p, kBytes, kAccess);
+        RULE(mr != nullptr && locked(fd));
+        EQUAL(ibv_dereg_mr(mr), 0);
+        RULE(locked(fd));
+        munmap(p, kBytes);
+        close(fd);
+    }
+    unlink(path.c_str());
 }
 
 }  // namespace
@@ -92,6 +133,7 @@ void mapped(Nic& na, Nic& nb) {
     b.destroy();
     EQUAL(ibv_dereg_mr(mr), 0);
     EQUAL(munmap(p, kBytes), 0);
+    locks_stay(na);
     Side c, d;
     RULE(c.make(na, 64) && d.make(nb, 64) && connect(c, d));
     std::fill_n(c.memory.begin(), 100, uint8_t{0x55});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parts of control without a server: number allocators, the arena, pcapng blocks, rtnetlink, the event loop.
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -14,6 +16,7 @@
 #include "control/interface_info.h"
 #include "control/link_speed.h"
 #include "control/key_allocator.h"
+#include "control/mapped_file.h"
 #include "control/pcapng.h"
 #include "control/qpn_allocator.h"
 #include "control/queue_arena.h"
@@ -179,4 +182,18 @@ TEST_CASE("groups of a port without a kernel: told twice at once, then each minu
     REQUIRE(groups.join(other, 0) == 0);
     groups.leave(other);
     CHECK(groups.due_reports(now).empty());
+}
+
+TEST_CASE("a file is mapped if it is the one that is meant") {
+    const UniqueFd meant(memfd_create("meant", MFD_CLOEXEC)), other(memfd_create("other", MFD_CLOEXEC));
+    for (const auto* fd : {&meant, &other}) REQUIRE(ftruncate(fd->get(), 8192) == 0);
+    struct stat st {};
+    REQUIRE(fstat(meant.get(), &st) == 0);
+    const MappedFile::Place place{st.st_dev, st.st_ino, 4096};
+    CHECK(MappedFile::create(other.get(), place, 4096, true) == nullptr);
+    CHECK(MappedFile::create(meant.get(), place, 4097, true) == nullptr);
+    const auto file = MappedFile::create(meant.get(), place, 4096, true);
+    REQUIRE(file != nullptr);
+    REQUIRE(pwrite(meant.get(), "x", 1, 4096) == 1);
+    CHECK(*file->address() == std::byte{'x'});
 }

@@ -61,8 +61,8 @@ void handle(Call& call, const abi::RegMrRequest& request) {
     region.key = *key;
     std::shared_ptr<MappedFile> file;
     if (session.mapped && !call.fds.empty())
-        file = MappedFile::create(call.fds[0].get(), request.file_offset, request.length,
-                                  request.access & access_flags::kLocalWrite);
+        file = MappedFile::create(call.fds[0].get(), {request.file_device, request.file_inode, request.file_offset},
+                                  request.length, request.access & access_flags::kLocalWrite);
     region.mapped = file != nullptr;
     session.mrs.emplace(*key, MrObject{request.pd, pd->second.context, region, file});
     ++pd->second.users;
