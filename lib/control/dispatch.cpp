@@ -46,10 +46,14 @@ void invoke(Call& call, MessageType type, std::span<const std::byte> body) {
 }  // namespace
 
 void dispatch(Control& control, const std::shared_ptr<Session>& session, const abi::MessageHeader& header,
-              std::span<const std::byte> body, std::vector<UniqueFd> fds) {
+              std::span<const std::byte> body, Session::Fds fds) {
     session->request_begins();
-    Call call{control, session, Replier(session, header), std::move(fds)};
     const auto type = static_cast<MessageType>(header.type);
+    // That the daemon has no descriptor left is no fault of this program. Only RegMr does as well without its own.
+    const bool refused = fds.lost && type != MessageType::RegMr;
+    if (fds.lost) fds.list.clear();
+    Call call{control, session, Replier(session, header), std::move(fds.list)};
+    if (refused) return call.reply.fail(EMFILE);
     switch (type) {
 #define MESSAGE(name, number) \
     case MessageType::name:   \

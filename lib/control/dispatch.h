@@ -9,6 +9,6 @@
 namespace rocemu::control {
 
 void dispatch(Control& control, const std::shared_ptr<Session>& session, const abi::MessageHeader& header,
-              std::span<const std::byte> body, std::vector<UniqueFd> fds);
+              std::span<const std::byte> body, Session::Fds fds);
 
 }  // namespace rocemu::control

@@ -79,7 +79,7 @@ void Server::accept_one(UniqueFd fd) {
     control_.sessions.emplace(*id, session);
     const std::weak_ptr<Session> weak = session;
     session->start(
-        [this, weak](const abi::MessageHeader& header, std::span<const std::byte> body, std::vector<UniqueFd> fds) {
+        [this, weak](const abi::MessageHeader& header, std::span<const std::byte> body, Session::Fds fds) {
             if (const auto s = weak.lock(); s && !s->ending) dispatch(control_, s, header, body, std::move(fds));
         },
         [this, weak] {

@@ -81,9 +81,10 @@ bool Session::read_one() {
     message.msg_controllen = control.size();
     const ssize_t n = recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    auto fds = n >= 0 ? take_fds(message) : std::vector<UniqueFd>{};
+    Fds fds;
+    if (n >= 0) fds = {take_fds(message), (message.msg_flags & MSG_CTRUNC) != 0};
     abi::MessageHeader header;
-    const bool whole = n >= static_cast<ssize_t>(sizeof header) && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
+    const bool whole = n >= static_cast<ssize_t>(sizeof header) && !(message.msg_flags & MSG_TRUNC);
     if (whole) std::memcpy(&header, buffer.data(), sizeof header);
     if (!whole || header.magic != abi::kMagic) {
         on_end_();  // end of file, or a stranger

@@ -33,9 +33,13 @@ class Session {
     Session(EventLoop& loop, UniqueFd fd, Peer peer);
     ~Session();
 
+    // What came with a request. `lost`: there were more, for which this process or the kernel has no room now.
+    struct Fds {
+        std::vector<UniqueFd> list;
+        bool lost = false;
+    };
     // One request: header and body (within kMaxMessageBytes).
-    using RequestHandler =
-        std::function<void(const abi::MessageHeader&, std::span<const std::byte> body, std::vector<UniqueFd> fds)>;
+    using RequestHandler = std::function<void(const abi::MessageHeader&, std::span<const std::byte> body, Fds fds)>;
     void start(RequestHandler on_request, std::function<void()> on_end);
     // Sends a reply; kept and sent later when the socket is full. Nothing after close().
     void send(const abi::MessageHeader& header, std::span<const std::byte> body, std::vector<UniqueFd> fds);

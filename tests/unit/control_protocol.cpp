@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The control socket itself: hello and versions, who may ask what, nonsense, GID table, modify_qp's addresses, events,
 // a second daemon, stale sockets.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
@@ -40,7 +41,52 @@ abi::ModifyQpRequest to_rtr(uint32_t qpn, const char* dgid) {
     return r;
 }
 
+// As long as it lives this process, daemon and clients, has room for `more` descriptors.
+class FewDescriptors {
+  public:
+    explicit FewDescriptors(int more) {
+        getrlimit(RLIMIT_NOFILE, &before_);
+        std::vector<control::UniqueFd> taken;
+        for (int i = 0; i <= more; ++i) taken.emplace_back(dup(STDIN_FILENO));
+        const rlimit lower{static_cast<rlim_t>(taken.back().get()), before_.rlim_max};
+        taken.clear();
+        setrlimit(RLIMIT_NOFILE, &lower);
+    }
+    ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+    FewDescriptors(const FewDescriptors&) = delete;
+    FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+  private:
+    rlimit before_{};
+};
+
 }  // namespace
+
+TEST_CASE("a daemon without descriptors refuses what needs one, and no session ends of it") {
+    // Turned by the test: nobody else takes a descriptor meanwhile.
+    ControlWorld world({}, ControlWorld::Drive::Turns);
+    const auto turn = [&] { world.turn(); };
+    ControlClient c(world.path(), turn), late(world.path(), turn);
+    c.open();
+    REQUIRE(c.status == 0);
+    REQUIRE(late.call(abi::ListDeviceRequest{0}) == EPROTO);  // accepted
+    int pair[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+    abi::RegMrRequest mr;
+    mr.pd = c.pd;
+    mr.length = 1;
+    for (int room = 0; room < 3; ++room) {
+        const FewDescriptors few(room);
+        CHECK(late.hello() == EMFILE);
+        if (room != 0) continue;
+        CHECK(c.call(abi::CreateChannelRequest{c.context}, pair[1]) == EMFILE);
+        CHECK(c.call(mr, pair[1]) == 0);
+    }
+    CHECK(c.call(abi::CreateChannelRequest{c.context}, pair[1]) == 0);
+    CHECK(late.hello() == 0);
+    close(pair[0]);
+    close(pair[1]);
+}
 
 TEST_CASE("hello: another version is told apart from nonsense") {
     ControlWorld world;

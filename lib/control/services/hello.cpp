@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hello: version, identity, payload path, and the session's first shared region. See abi/session_page.h for its layout.
+#include <fcntl.h>
 #include <sys/eventfd.h>
 
 #include <cerrno>
@@ -63,11 +64,14 @@ Layout layout_of(uint32_t shards, bool agent, bool capture, bool deferred) {
     return l;
 }
 
-int make_wake_fds(Session& session, uint32_t shards) {
+// One eventfd a shard, and second descriptors of them in `copies`, for the program. 0 or errno.
+int make_wake_fds(Session& session, uint32_t shards, std::vector<UniqueFd>& copies) {
     session.wake_fds.clear();
     for (uint32_t i = 0; i < shards; ++i) {
-        session.wake_fds.emplace_back(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (!session.wake_fds.back()) return errno;
+        UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        copies.emplace_back(fd ? fcntl(fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
+        if (!copies.back()) return errno;
+        session.wake_fds.push_back(std::move(fd));
     }
     return 0;
 }
@@ -112,7 +116,9 @@ void handle(Call& call, const abi::HelloRequest& request) {
     const Layout layout = layout_of(shards, request.features & abi::kFeatureAgent, session.capture, session.deferred);
     session.region0 = SharedRegion::create(layout.bytes);
     if (!session.region0) return call.reply.fail(errno);
-    if (const int error = make_wake_fds(session, shards)) return call.reply.fail(error);
+    std::vector<UniqueFd> fds;
+    fds.push_back(session.region0->take_fd());
+    if (const int error = make_wake_fds(session, shards, fds)) return call.reply.fail(error);
     std::byte* base = session.region0->address();
     session.page = reinterpret_cast<abi::SessionPage*>(base);
     session.arena = std::make_unique<QueueArena>(static_cast<uint64_t>(control.config.limits.session_memory_mb) << 20);
@@ -155,11 +161,8 @@ void handle(Call& call, const abi::HelloRequest& request) {
             shard.add_session(setups[index]);
             return true;
         },
-        [reply, replier = call.reply, session = call.session]() mutable {
-            std::vector<UniqueFd> fds;
-            fds.push_back(session->region0->take_fd());
-            for (const auto& fd : session->wake_fds) fds.emplace_back(dup(fd.get()));
-            replier.send(reply, std::move(fds));
+        [reply, replier = call.reply, fds = std::make_shared<std::vector<UniqueFd>>(std::move(fds))]() mutable {
+            replier.send(reply, std::move(*fds));
         });
     const char* ways = session.deferred ? "capture, deferred and " : session.capture ? "capture and " : "";
     log::info("{}: uid {}, attached, payload by {}{}", session.name(), session.peer.uid, ways,
