@@ -17,22 +17,34 @@
 #include "provider/cm_command.h"
 #include "provider/cm_convert.h"
 #include "provider/cm_query.h"
+#include "provider/high_fd.h"
 #include "provider/no_cancel.h"
 #include "provider/verbs.h"
 
 namespace rocemu::provider {
 namespace {
 
-struct HeldFd {
-    explicit HeldFd(int of) : fd(fcntl(of, F_DUPFD_CLOEXEC, 64)) {}
+// A reference of our own to an open file; without a free descriptor that of the application, under its number.
+class HeldFd {
+  public:
+    explicit HeldFd(int of) : fd(dup_high(of)), own_(fd >= 0) {
+        if (!own_) fd = of;
+    }
     ~HeldFd() {
         const int error = errno;
-        if (fd >= 0) close(fd);
+        if (own_) close(fd);
         errno = error;
     }
     HeldFd(const HeldFd&) = delete;
     HeldFd& operator=(const HeldFd&) = delete;
-    const int fd;
+    int fd;
+
+  private:
+    static int dup_high(int of) {
+        const int high = fcntl(of, F_DUPFD_CLOEXEC, kFirstHighFd);
+        return high >= 0 ? high : fcntl(of, F_DUPFD_CLOEXEC, 0);
+    }
+    bool own_;
 };
 
 #define READ(type, name)    \
@@ -65,7 +77,9 @@ int create_id(const CmCommand& command) {
     request.qp_type = in.qp_type;
     abi::CmCreateIdReply reply;
     if (const int rc = command.session.call(request, reply)) return rc;
-    return command.answer(in.response, rdma_ucm_create_id_resp{reply.id});
+    const int rc = command.answer(in.response, rdma_ucm_create_id_resp{reply.id});
+    if (rc != 0) command.call(abi::CmDestroyIdRequest{reply.id});  // nobody knows its number
+    return rc;
 }
 
 int destroy_id(const CmCommand& command) {
@@ -176,7 +190,6 @@ int get_event(const CmCommand& command) {
     // then this one waits on (rping ends so), neither meeting a closed descriptor nor somebody else's of the same
     // number.
     const HeldFd held(command.fd);
-    if (held.fd < 0) return errno;
     abi::CmGetEventReply reply;
     for (;;) {
         char record;
@@ -232,7 +245,10 @@ int join(const CmCommand& command, abi::CmJoinRequest request, const void* addre
     if (!address_from(address, size, request.address)) return EINVAL;
     abi::CmJoinReply reply;
     if (const int rc = command.session.call(request, reply)) return rc;
-    return command.answer(response, rdma_ucm_create_id_resp{reply.id});
+    const int rc = command.answer(response, rdma_ucm_create_id_resp{reply.id});
+    abi::CmLeaveReply left;
+    if (rc != 0) call_and_withdraw(command, abi::CmLeaveRequest{reply.id}, left, command.channel, command.fd);
+    return rc;
 }
 int join_ip(const CmCommand& command) {
     rdma_ucm_join_ip_mcast in;

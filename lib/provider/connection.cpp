@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
+#include "provider/high_fd.h"
 #include "provider/no_cancel.h"
 
 namespace rocemu::provider {
@@ -51,10 +51,7 @@ int Connection::connect(const char* path, uint32_t timeout_ms) {
         close(fd);
         return error;
     }
-    // A number nobody expects among the application's own descriptors: shells use small ones by name.
-    const int high = fcntl(fd, F_DUPFD_CLOEXEC, 64);
-    if (high >= 0) close(fd);
-    fd_ = high >= 0 ? high : fd;
+    fd_ = move_up(fd);
     ucred peer{};
     socklen_t size = sizeof peer;
     if (getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) daemon_pid_ = peer.pid;

@@ -11,6 +11,7 @@
 #include "abi/socket_path.h"
 #include "guard/fault_guard.h"
 #include "provider/agent.h"
+#include "provider/high_fd.h"
 
 namespace rocemu::provider {
 namespace {
@@ -48,7 +49,7 @@ int Session::set_up(const char* path) {
     connection_.set_timeout(0);
 
     if (hello_.shards == 0 || hello_.shards > abi::kMaxShards || fds.size() < 1 + hello_.shards) return EPROTO;
-    region0_fd_ = fds.take(0);
+    region0_fd_ = move_up(fds.take(0));
     if (const int rc = regions_.add(0, region0_fd_, hello_.region0_bytes, true); rc != 0) return rc;
     std::byte* base = regions_.base(0, &hello_.region0_bytes);
     const uint64_t bytes = hello_.region0_bytes;
@@ -71,7 +72,7 @@ int Session::set_up(const char* path) {
             return EPROTO;
         receive_stage_.set_up(*this, reinterpret_cast<abi::ReceiveStage*>(base + hello_.receive_stage_offset), hello_.shards);
     }
-    for (uint32_t i = 0; i < hello_.shards; ++i) wake_fds_[i] = fds.take(1 + i);
+    for (uint32_t i = 0; i < hello_.shards; ++i) wake_fds_[i] = move_up(fds.take(1 + i));
 
     // 1 MiB of address space; pages come as slots are used.
     void* slots = mmap(nullptr, sizeof(QpSlot) * abi::kMaxQpsPerSession, PROT_READ | PROT_WRITE,

@@ -12,6 +12,8 @@ addresses = ["10.203.0.1/24", "2001:db8:203::1/64"]
 name = "rocemu1"
 addresses = ["10.203.0.2/24", "2001:db8:203::2/64"]
 rdma_cm = "v1"
+[limits]
+max_cm_ids = 64
 END
 fabric_up --config "$testlib_tmp/config.toml" || exit 1
 # shellcheck source=tests/support/programs.sh

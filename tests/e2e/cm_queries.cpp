@@ -6,6 +6,7 @@
 #include <infiniband/ib.h>
 #include <poll.h>
 #include <rdma/ib_user_sa.h>
+#include <sys/resource.h>
 
 #include <cstddef>
 #include <cstdio>
@@ -145,6 +146,38 @@ void ends(const sockaddr_in6& to) {
     close(fd);
 }
 
+// GET_EVENT needs no descriptor, as in the kernel.
+void without_descriptors(const sockaddr_in6& to) {
+    const int fd = open("/dev/infiniband/rdma_cm", O_RDWR);
+    rdma_ucm_resolve_ip address{};
+    address.id = static_cast<uint32_t>(create_id(fd));
+    address.timeout_ms = 2000;
+    address.dst_addr = to;
+    CHECK(command(fd, RDMA_USER_CM_CMD_RESOLVE_IP, address) >= 0);
+    rlimit before{};
+    getrlimit(RLIMIT_NOFILE, &before);
+    const int free = dup(fd);
+    close(free);
+    const rlimit none{static_cast<rlim_t>(free), before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    CHECK(event_is(fd, kAddressResolved));
+    setrlimit(RLIMIT_NOFILE, &before);
+    close(fd);
+}
+
+// An id whose number could not be told is none: more are asked for than there may be (cm_device.sh: limits.max_cm_ids).
+void unheard_ids() {
+    const int fd = open("/dev/infiniband/rdma_cm", O_RDWR);
+    rdma_ucm_create_id body{};
+    body.uid = mark();
+    body.response = 8;
+    body.ps = RDMA_PS_TCP;
+    body.qp_type = 2;
+    for (int i = 0; i < 100; ++i) CHECK(command(fd, RDMA_USER_CM_CMD_CREATE_ID, body, sizeof(rdma_ucm_create_id_resp)) < 0 && errno == EFAULT);
+    CHECK(create_id(fd) >= 0);
+    close(fd);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -166,6 +199,8 @@ int main(int argc, char** argv) {
     CHECK(command(fd, RDMA_USER_CM_CMD_RESOLVE_ROUTE, route) >= 0 && event_is(fd, kRouteResolved));
     after(fd, id, from, to, port);
     ends(to);
+    without_descriptors(to);
+    unheard_ids();
     std::printf("%d wrong answers\n", failures);
     return failures == 0 ? 0 : 1;
 }
