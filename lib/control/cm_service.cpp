@@ -134,7 +134,8 @@ void CmService::send(const cm::TxMad& mad) {
                     return true;
                 },
                 [] {});
-        });
+        },
+        Resolver::For::Mad);
 }
 
 void CmService::run() {

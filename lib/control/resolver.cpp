@@ -22,7 +22,7 @@ const wire::MacAddress* Resolver::known(const Device& device, const wire::Gid& a
     return nullptr;
 }
 
-void Resolver::resolve(Device& device, const wire::Gid& address, Answer answer) {
+void Resolver::resolve(Device& device, const wire::Gid& address, Answer answer, For whom) {
     if (address.is_multicast()) return answer(0, net::multicast_mac(address));
     if (const auto* mac = known(device, address)) return answer(0, *mac);
     if (const auto mac = net::mac_of_link_local(address)) return answer(0, *mac);
@@ -34,7 +34,16 @@ void Resolver::resolve(Device& device, const wire::Gid& address, Answer answer) 
         return answer(0, *mac);
     }
     if (!trying) return answer(EHOSTUNREACH, {});
-    waiters_.push_back({device.id(), address, std::move(answer)});
+    Waiters& waiters = waiters_[{device.id(), address.raw}];
+    if (whom == For::Mad) {
+        if (mads_ >= kMaxMads || waiters.mads >= kMaxMadsPerAddress) {
+            if (waiters.answers.empty()) waiters_.erase({device.id(), address.raw});
+            return answer(ENOBUFS, {});
+        }
+        ++mads_;
+        ++waiters.mads;
+    }
+    waiters.answers.push_back(std::move(answer));
     tick(now);
 }
 
@@ -113,13 +122,18 @@ void Resolver::tick(Instant now) {
 }
 
 void Resolver::finish(uint32_t device, const wire::Gid& address, int error, const wire::MacAddress& mac) {
-    std::list<Waiter> ready;  // answers may come back to resolve()
-    for (auto it = waiters_.begin(); it != waiters_.end();) {
-        const auto next = std::next(it);
-        if (it->device == device && it->address == address) ready.splice(ready.end(), waiters_, it);
-        it = next;
-    }
-    for (auto& waiter : ready) waiter.answer(error, mac);
+    const auto it = waiters_.find({device, address.raw});
+    if (it == waiters_.end()) return;
+    mads_ -= it->second.mads;
+    const auto ready = std::move(it->second.answers);  // they may come back to resolve()
+    waiters_.erase(it);
+    for (const auto& answer : ready) answer(error, mac);
+}
+
+size_t Resolver::waiting() const {
+    size_t n = 0;
+    for (const auto& [target, waiters] : waiters_) n += waiters.answers.size();
+    return n;
 }
 
 }  // namespace rocemu::control

@@ -4,10 +4,12 @@
 // come later; requests leave through shard 0, what peers tell comes back as shard events.
 #pragma once
 
+#include <array>
 #include <functional>
-#include <list>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "control/device.h"
@@ -22,7 +24,12 @@ class Resolver {
 
     Resolver(std::vector<std::unique_ptr<Device>>& devices, ShardSet& shards) : devices_(devices), shards_(shards) {}
 
-    void resolve(Device& device, const wire::Gid& address, Answer answer);
+    // Who wants to know it. A program's call is one of a bounded number of its session; a MAD may answer somebody who
+    // invents addresses: few of them wait, the others are lost at once (ENOBUFS), as on the wire.
+    enum class For : uint8_t { Call, Mad };
+    static constexpr size_t kMaxMads = 512, kMaxMadsPerAddress = 16;
+    void resolve(Device& device, const wire::Gid& address, Answer answer, For whom = For::Call);
+    [[nodiscard]] size_t waiting() const;
     // An ARP or ND message told it.
     void learn(uint32_t device, const wire::Gid& address, const wire::MacAddress& mac, Instant now);
     // Tells the neighbours of a device our addresses (RFC 5227 2.3, RFC 4861 7.2.6): its MAC address has changed.
@@ -33,10 +40,10 @@ class Resolver {
     void tick(Instant now);
 
   private:
-    struct Waiter {
-        uint32_t device;
-        wire::Gid address;
-        Answer answer;
+    using Target = std::pair<uint32_t, std::array<uint8_t, 16>>;  // device, address
+    struct Waiters {
+        std::vector<Answer> answers;
+        size_t mads = 0;  // of them
     };
     const wire::MacAddress* known(const Device& device, const wire::Gid& address) const;
     void request(const Device& device, const wire::Gid& target);
@@ -45,7 +52,8 @@ class Resolver {
 
     std::vector<std::unique_ptr<Device>>& devices_;
     ShardSet& shards_;
-    std::list<Waiter> waiters_;
+    std::map<Target, Waiters> waiters_;
+    size_t mads_ = 0;  // of all that wait
 };
 
 }  // namespace rocemu::control

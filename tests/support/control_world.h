@@ -75,6 +75,8 @@ class ControlWorld {
     }
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] engine::Shard& shard() { return shard_; }
+    // Drive::Turns only.
+    [[nodiscard]] control::Control& control() { return server_->control(); }
     // Drive::Turns only: what the two threads would do once.
     void turn() {
         shard_.turn(control::EventLoop::now());

@@ -297,3 +297,28 @@ TEST_CASE("a second daemon is refused, a dead one's socket is taken over, a file
     unlink(stale.c_str());
     unlink((stale + ".lock").c_str());
 }
+
+TEST_CASE("MADs for addresses that nobody has wait in small numbers, a program's calls as many as they are") {
+    using control::Resolver;
+    size_t refused = 0, answered = 0;
+    ControlWorld world({}, ControlWorld::Drive::Turns);
+    auto& control = world.control();
+    const auto answer = [&](int error, const wire::MacAddress&) { ++(error == ENOBUFS ? refused : answered); };
+    const auto ask = [&](uint32_t host, Resolver::For whom) {
+        control.resolver.resolve(*control.devices[0], wire::Gid::from_ipv4(0x0acb0100 + host), answer, whom);
+    };
+    constexpr size_t kEach = Resolver::kMaxMadsPerAddress;
+    for (size_t i = 0; i < kEach + 3; ++i) ask(0, Resolver::For::Mad);
+    CHECK(refused == 3);
+    CHECK(control.resolver.waiting() == kEach);
+    for (size_t i = 0; i < kEach + 3; ++i) ask(0, Resolver::For::Call);
+    CHECK(refused == 3);
+    for (uint32_t host = 1; host <= Resolver::kMaxMads; ++host) ask(host, Resolver::For::Mad);
+    CHECK(refused == 3 + kEach);
+    CHECK(control.resolver.waiting() == Resolver::kMaxMads + kEach + 3);
+    // Those that wait are answered, and there is room again.
+    control.resolver.learn(0, wire::Gid::from_ipv4(0x0acb0100), {2, 0, 0, 0, 0, 9}, control::EventLoop::now());
+    CHECK(answered == 2 * kEach + 3);
+    ask(0x80000, Resolver::For::Mad);
+    CHECK(refused == 3 + kEach);
+}
