@@ -72,6 +72,7 @@ Cq* make_cq(Context& context, uint32_t cqe, void* cq_context, ibv_comp_channel* 
 int req_notify_cq(ibv_cq* base, int solicited_only) {
     Cq* cq = Cq::of(base);
     if (cq->session->state() == SessionState::Forgotten) return EIO;
+    Guard guard(cq->arming);  // the daemon takes the request along when it moves the rings, but not what comes afterwards
     for (uint32_t i = 0; i < cq->ring_count; ++i) {
         std::atomic<uint32_t>& armed = cq->rings[i].header->armed;
         // IBTA 11.4.2.2: a request for any completion is not weakened by a later one for solicited completions.
@@ -93,7 +94,7 @@ int modify_cq(ibv_cq* base, ibv_modify_cq_attr* attr) {
     if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) return EINVAL;
     Cq& cq = *Cq::of(base);
     if (cq.session->state() == SessionState::Forgotten) return EIO;
-    Guard guard(cq.lock);  // the rings may be about to move
+    Guard guard(cq.arming);  // the rings may be about to move
     const uint32_t limits = attr->moderate.cq_count | uint32_t{attr->moderate.cq_period} << 16;
     for (uint32_t i = 0; i < cq.ring_count; ++i) cq.rings[i].header->moderation.store(limits, std::memory_order_relaxed);
     return 0;
@@ -117,8 +118,9 @@ ROCEMU_EXPORT int ibv_resize_cq(ibv_cq* base, int cqe) {
     if (!ours(base->context)) return real().ibv_resize_cq(base, cqe);
     if (cqe <= 0) return EINVAL;
     Cq& cq = *Cq::of(base);
-    // Nothing is taken while the shards move what waits to new rings.
+    // Nothing is taken or asked for while the shards move what waits to new rings.
     Guard guard(cq.lock);
+    Guard arming(cq.arming);
     abi::ResizeCqReply reply;
     FdList fds;
     const abi::ResizeCqRequest request{base->handle, static_cast<uint32_t>(cqe)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cq: a completion queue. One ring per shard in shared memory, each written by its shard alone and read here in turn.
-// Lock: the spinlock guards the rings' consumer side and the tails of the work queues that complete here.
+// Locks: the spinlock guards the rings' consumer side and the tails of the work queues that complete here.
 // Read lib/abi/queues.h.
 #pragma once
 
@@ -35,6 +35,10 @@ struct Cq {
     Session* session;
     uint64_t cookie;  // in its events
     Spinlock lock;
+    // Guards what the program writes into the rings' headers for the daemon to see (arming, moderation) against their change
+    // by ibv_resize_cq. Not `lock`: it is held between ibv_start_poll and ibv_end_poll, where a program may arm. Taken
+    // after it. ibv_resize_cq holds it while it waits for the daemon.
+    Mutex arming;
     CqRing rings[abi::kMaxShards];
     uint32_t ring_count;
     uint32_t next_ring;       // where the next poll begins, so that no shard is served last for ever

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // For verbs_rules: what holds a program's events or requests back because it asked for it (ibv_modify_cq(3),
 // ibv_modify_qp_rate_limit(3)), and ATOMIC WRITE by a plain work request.
+#include <atomic>
+#include <thread>
+
 #include <poll.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "verbs_rules.h"
 
@@ -60,6 +64,32 @@ void moderation(Side& a, Side& b) {
     take_event(b);
     attr.moderate = {};
     EQUAL(ibv_modify_cq(b.cq, &attr), 0);
+}
+
+// A request for an event that is made while another thread resizes the CQ is not lost.
+void armed_while_resized(Side& a, Side& b) {
+    std::atomic<bool> stop{false};
+    std::thread resizer([&] {
+        for (int cqe = 100; !stop; cqe = 600 - cqe) {
+            EQUAL(ibv_resize_cq(b.cq, cqe), 0);
+            usleep(100);  // the locks are not fair
+        }
+    });
+    bool told = true;
+    ibv_wc wc{};
+    for (uint32_t i = 0; told && i < 200; ++i) {
+        EQUAL(b.receive(i, 64), 0);
+        usleep(i % 8 * 40);  // a poll ends when a resize does: at any time within the next one
+        EQUAL(ibv_req_notify_cq(b.cq, 0), 0);
+        EQUAL(a.send(i, 8), 0);
+        told = event_waits(b.channel, 5000);
+        RULE(told);
+        if (told) take_event(b);
+        RULE(a.poll(wc));
+        RULE(b.poll(wc));
+    }
+    stop = true;
+    resizer.join();
 }
 
 int64_t now_us() {
@@ -131,6 +161,7 @@ void pacing(Nic& na, Nic& nb) {
     RULE(a.make(na, 16) && b.make(nb, 16, true));
     RULE(connect(a, b));
     moderation(a, b);
+    armed_while_resized(a, b);
     rates(a, b);
     atomic_write(a, b);
     a.destroy();
