@@ -218,7 +218,9 @@ struct ResizeCqRequest {
     uint32_t cqe = 0;
 };
 using ResizeCqReply = CreateCqReply;
-struct DestroyCqRequest { uint32_t cq = 0; };
+// `unmapped` here and for SRQs and QPs: the application could not take or map the region that came with the object; nothing
+// more is put there.
+struct DestroyCqRequest { uint32_t cq = 0; uint32_t unmapped = 0; };
 struct DestroyCqReply {};
 
 // XRC domains. With kOfFile the request carries one fd: the domain is then the one of that file, for every process.
@@ -268,7 +270,7 @@ struct ModifySrqReply {
 };
 struct QuerySrqRequest { uint32_t srq = 0; };
 struct QuerySrqReply { uint32_t max_wr = 0, max_sge = 0, limit = 0; };
-struct DestroySrqRequest { uint32_t srq = 0; };
+struct DestroySrqRequest { uint32_t srq = 0; uint32_t unmapped = 0; };
 struct DestroySrqReply {};
 
 inline constexpr uint32_t kNoSrq = 0;
@@ -338,7 +340,7 @@ struct QueryQpRequest { uint32_t qpn = 0; };
 struct QueryQpReply { QpAttrRecord attr; };
 struct DestroyQpRequest {
     uint32_t qpn = 0;
-    uint32_t reserved = 0;
+    uint32_t unmapped = 0;
     uint64_t cookie = 0;  // XRC targets: which handle
 };
 struct DestroyQpReply {};

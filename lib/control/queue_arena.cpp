@@ -20,6 +20,7 @@ uint64_t round_up(uint64_t v, uint64_t to) {
 
 bool QueueArena::take(uint32_t index, uint64_t bytes, QueueBlock& block) {
     Region& region = regions_[index];
+    if (region.retired) return false;
     for (auto it = region.holes.begin(); it != region.holes.end(); ++it) {
         const auto [offset, size] = *it;
         if (size < bytes) continue;
@@ -28,6 +29,7 @@ bool QueueArena::take(uint32_t index, uint64_t bytes, QueueBlock& block) {
         block = {index + 1, offset, bytes, region.memory->address() + offset};
         if (offset < region.touched) std::memset(block.address, 0, std::min(bytes, region.touched - offset));
         region.touched = std::max(region.touched, offset + bytes);
+        region.used += bytes;
         used_ += bytes;
         return true;
     }
@@ -53,14 +55,26 @@ int QueueArena::allocate(uint64_t bytes, QueueBlock& block, UniqueFd& new_region
     Region region;
     region.memory = std::move(memory);
     region.holes.emplace(0, size);
-    regions_.push_back(std::move(region));
-    take(static_cast<uint32_t>(regions_.size() - 1), bytes, block);
+    auto place = std::find_if(regions_.begin(), regions_.end(), [](const Region& r) { return r.memory == nullptr; });
+    if (place == regions_.end()) place = regions_.emplace(place);
+    *place = std::move(region);
+    take(static_cast<uint32_t>(place - regions_.begin()), bytes, block);
     return 0;
+}
+
+void QueueArena::retire(const QueueBlock& block) {
+    regions_[block.region - 1].retired = true;
 }
 
 void QueueArena::free(const QueueBlock& block) {
     Region& region = regions_[block.region - 1];
     used_ -= block.bytes;
+    region.used -= block.bytes;
+    if (region.retired && region.used == 0) {
+        mapped_ -= region.memory->bytes();
+        region = Region{};
+        return;
+    }
     uint64_t offset = block.offset, bytes = block.bytes;
     auto next = region.holes.lower_bound(offset);
     if (next != region.holes.end() && next->first == offset + bytes) {

@@ -39,14 +39,19 @@ class QueueArena {
     // the application, once) and new_region_bytes its size; else new_region_bytes is 0.
     int allocate(uint64_t bytes, QueueBlock& block, UniqueFd& new_region, uint64_t& new_region_bytes);
     void free(const QueueBlock& block);
+    // Nothing is cut from the block's region any more; it goes with the last block in it, and its number is used again. For
+    // a region that the application could not map: its descriptor is sent once.
+    void retire(const QueueBlock& block);
     [[nodiscard]] uint64_t used() const { return used_; }
     [[nodiscard]] uint64_t mapped() const { return mapped_; }
 
   private:
     struct Region {
-        std::unique_ptr<SharedRegion> memory;
+        std::unique_ptr<SharedRegion> memory;  // nullptr: none has this number now
         std::map<uint64_t, uint64_t> holes;  // offset -> bytes, never adjacent
         uint64_t touched = 0;                // bytes behind it were never given out
+        uint64_t used = 0;
+        bool retired = false;
     };
     bool take(uint32_t index, uint64_t bytes, QueueBlock& block);
 

@@ -28,6 +28,9 @@ void Resolver::resolve(Device& device, const wire::Gid& address, Answer answer, 
     if (const auto mac = net::mac_of_link_local(address)) return answer(0, *mac);
     const Instant now = EventLoop::now();
     auto& table = device.neighbours();
+    // Before it takes one of the table's entries, which are for all.
+    if (whom == For::Mad && !table.lookup(address) && !room_for_mad({device.id(), address.raw}))
+        return answer(ENOBUFS, {});
     const bool trying = table.resolve(address, now);
     if (const auto mac = table.lookup(address)) {
         tick(now);
@@ -36,10 +39,6 @@ void Resolver::resolve(Device& device, const wire::Gid& address, Answer answer, 
     if (!trying) return answer(EHOSTUNREACH, {});
     Waiters& waiters = waiters_[{device.id(), address.raw}];
     if (whom == For::Mad) {
-        if (mads_ >= kMaxMads || waiters.mads >= kMaxMadsPerAddress) {
-            if (waiters.answers.empty()) waiters_.erase({device.id(), address.raw});
-            return answer(ENOBUFS, {});
-        }
         ++mads_;
         ++waiters.mads;
     }
@@ -128,6 +127,11 @@ void Resolver::finish(uint32_t device, const wire::Gid& address, int error, cons
     const auto ready = std::move(it->second.answers);  // they may come back to resolve()
     waiters_.erase(it);
     for (const auto& answer : ready) answer(error, mac);
+}
+
+bool Resolver::room_for_mad(const Target& target) const {
+    const auto it = waiters_.find(target);
+    return mads_ < kMaxMads && (it == waiters_.end() || it->second.mads < kMaxMadsPerAddress);
 }
 
 size_t Resolver::waiting() const {

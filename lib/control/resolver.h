@@ -46,6 +46,7 @@ class Resolver {
         size_t mads = 0;  // of them
     };
     const wire::MacAddress* known(const Device& device, const wire::Gid& address) const;
+    [[nodiscard]] bool room_for_mad(const Target& target) const;
     void request(const Device& device, const wire::Gid& target);
     void send(const Device& device, std::span<const std::byte> untagged, uint16_t vlan);
     void finish(uint32_t device, const wire::Gid& address, int error, const wire::MacAddress& mac);

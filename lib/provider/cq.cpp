@@ -40,14 +40,11 @@ Cq* make_cq(Context& context, uint32_t cqe, void* cq_context, ibv_comp_channel* 
     if (channel != nullptr) request.channel = Channel::of(channel)->id;
     request.cookie = cq->cookie = context.session->new_cookie();
     abi::CreateCqReply reply;
-    FdList fds;
-    int rc = context.session->call(request, reply, {}, &fds);
-    if (rc == 0) {
-        rc = context.session->regions().add_new(reply.queue, reply.new_region_bytes, fds);
-        if (rc == 0 && !view_rings(*context.session, reply, *cq)) rc = EPROTO;
-        if (rc != 0) context.session->undo(abi::DestroyCqRequest{reply.cq});
-    }
+    bool made = false;
+    int rc = context.session->call_for_queue(request, reply, reply.queue, &made);
+    if (rc == 0 && !view_rings(*context.session, reply, *cq)) rc = EPROTO;
     if (rc != 0) {
+        if (made) context.session->undo(abi::DestroyCqRequest{reply.cq, 1});
         delete cq;
         return fail_pointer<Cq>(rc);
     }
@@ -122,11 +119,13 @@ ROCEMU_EXPORT int ibv_resize_cq(ibv_cq* base, int cqe) {
     Guard guard(cq.lock);
     Guard arming(cq.arming);
     abi::ResizeCqReply reply;
-    FdList fds;
     const abi::ResizeCqRequest request{base->handle, static_cast<uint32_t>(cqe)};
-    if (const int rc = cq.session->call(request, reply, {}, &fds); rc != 0) return rc;
-    if (const int rc = cq.session->regions().add_new(reply.queue, reply.new_region_bytes, fds); rc != 0) return rc;
-    if (!view_rings(*cq.session, reply, cq)) return EPROTO;
+    bool made = false;
+    int rc = cq.session->call_for_queue(request, reply, reply.queue, &made);
+    if (rc == 0 && !view_rings(*cq.session, reply, cq)) rc = EPROTO;
+    // The old rings are gone, and the new ones cannot be reached: better a dead device than a CQ that is silent for ever.
+    if (rc != 0 && made) cq.session->mark_dead();
+    if (rc != 0) return rc;
     base->cqe = static_cast<int>(reply.queue.entries);
     return 0;
 }
@@ -135,7 +134,7 @@ ROCEMU_EXPORT int ibv_destroy_cq(ibv_cq* base) {
     if (!ours(base->context)) return real().ibv_destroy_cq(base);
     Cq* cq = Cq::of(base);
     Session& session = *cq->session;
-    if (const int rc = session.undo(abi::DestroyCqRequest{base->handle}); rc != 0) return rc;
+    if (const int rc = session.undo(abi::DestroyCqRequest{base->handle, 0}); rc != 0) return rc;
     session.settle();
     if (base->channel != nullptr) {
         pthread_mutex_lock(&base->context->mutex);

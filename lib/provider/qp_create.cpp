@@ -12,9 +12,7 @@ namespace rocemu::provider {
 namespace {
 
 // Takes what the reply says into `qp`. 0 or errno.
-int adopt(Session& session, const abi::CreateQpReply& reply, FdList& fds, Qp& qp) {
-    const abi::QueueRef& region_of = reply.sq.region != abi::kNoRegion ? reply.sq : reply.rq;
-    if (const int rc = session.regions().add_new(region_of, reply.new_region_bytes, fds); rc != 0) return rc;
+int adopt(Session& session, const abi::CreateQpReply& reply, Qp& qp) {
     if (reply.slot >= abi::kMaxQpsPerSession || reply.shard >= session.hello().shards) return EPROTO;
     if (!set_up(session, reply.sq, reply.max_send_wr, reply.max_send_sge,
                 abi::sq_stride(reply.max_send_sge, reply.max_inline_data), qp.sq) ||
@@ -63,13 +61,11 @@ Qp* make_qp(ibv_pd* pd, const ibv_qp_init_attr& attr, uint32_t create_flags) {
     request.create_flags = create_flags;
     request.cookie = qp->cookie = session.new_cookie();
     abi::CreateQpReply reply;
-    FdList fds;
-    int rc = session.call(request, reply, {}, &fds);
-    if (rc == 0) {
-        rc = adopt(session, reply, fds, *qp);
-        if (rc != 0) session.undo(abi::DestroyQpRequest{reply.qpn, 0, 0});
-    }
+    bool made = false;
+    int rc = session.call_for_queue(request, reply, reply.sq, &made);
+    if (rc == 0) rc = adopt(session, reply, *qp);
     if (rc != 0) {
+        if (made) session.undo(abi::DestroyQpRequest{reply.qpn, 1, 0});
         delete qp;
         return fail_pointer<Qp>(rc);
     }

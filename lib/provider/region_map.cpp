@@ -15,7 +15,7 @@ constexpr uint64_t kMaxRegionBytes = 1ull << 40;
 }  // namespace
 
 int RegionMap::add(uint32_t region, int fd, uint64_t bytes, bool keep) {
-    if (fd < 0) return EPROTO;
+    if (fd < 0) return EMFILE;
     struct stat st{};
     int error = 0;
     void* base = MAP_FAILED;

@@ -24,7 +24,8 @@ struct QueueView {
 
 class RegionMap {
   public:
-    // Maps `bytes` of `fd` (which is closed unless `keep`). 0 or errno: EPROTO if the file is smaller than promised.
+    // Maps `bytes` of `fd` (which is closed unless `keep`). 0 or errno: EMFILE if there was no
+    // room for the descriptor (recvmsg(2), MSG_CTRUNC), EPROTO if the file is smaller than promised.
     int add(uint32_t region, int fd, uint64_t bytes, bool keep = false);
     // Takes the region that came with a reply, if one did.
     int add_new(const abi::QueueRef& ref, uint64_t new_region_bytes, FdList& fds);

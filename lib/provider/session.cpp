@@ -95,6 +95,7 @@ void Session::forget() {
     // Their holders, if any, are threads that do not exist here.
     objects_lock.forget();
     cm_events_lock.forget();
+    regions_lock_.forget();
     // The daemon must see the end of the parent even while children live.
     connection_.disconnect();
     for (int& fd : wake_fds_) {

@@ -13,6 +13,7 @@
 #include "abi/session_page.h"
 #include "provider/connection.h"
 #include "provider/mr_table.h"
+#include "provider/no_cancel.h"
 #include "provider/receive_stage.h"
 #include "provider/region_map.h"
 #include "provider/stage.h"
@@ -60,6 +61,17 @@ class Session {
         const int rc = connection_.call(request, reply, fds, received);
         after_call();
         return rc;
+    }
+    // For requests whose reply tells of a queue. A region that comes with it is mapped before another thread can be told of
+    // a queue in the same one. *made: the daemon did what was asked, so an error after that is ours to undo.
+    template <typename Request, typename Reply>
+    int call_for_queue(const Request& request, Reply& reply, const abi::QueueRef& queue, bool* made) {
+        NoCancel no_cancel;
+        Guard guard(regions_lock_);
+        FdList fds;
+        const int rc = call(request, reply, {}, &fds);
+        *made = rc == 0;
+        return rc == 0 ? regions_.add_new(queue, reply.new_region_bytes, fds) : rc;
     }
     // For requests that undo something: a daemon that is gone has undone everything.
     template <typename Request>
@@ -109,6 +121,7 @@ class Session {
     std::atomic<uint64_t> next_cookie_{1};
     Connection connection_;
     RegionMap regions_;
+    Mutex regions_lock_;
     abi::HelloReply hello_;
     abi::SessionPage* page_ = nullptr;
     abi::DoorbellBlock* doorbells_ = nullptr;

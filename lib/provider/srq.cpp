@@ -26,15 +26,12 @@ Srq* make_srq(ibv_pd* pd, const ibv_srq_attr& attr, void* srq_context, XrcPart x
     request.cq = xrc.cq;
     request.cookie = srq->cookie = session.new_cookie();
     abi::CreateSrqReply reply;
-    FdList fds;
-    int rc = session.call(request, reply, {}, &fds);
-    if (rc == 0) {
-        rc = session.regions().add_new(reply.queue, reply.new_region_bytes, fds);
-        const uint32_t stride = abi::rq_stride(reply.max_sge);
-        if (rc == 0 && !set_up(session, reply.queue, reply.max_wr, reply.max_sge, stride, srq->queue)) rc = EPROTO;
-        if (rc != 0) session.undo(abi::DestroySrqRequest{reply.srq});
-    }
+    bool made = false;
+    int rc = session.call_for_queue(request, reply, reply.queue, &made);
+    const uint32_t stride = abi::rq_stride(reply.max_sge);
+    if (rc == 0 && !set_up(session, reply.queue, reply.max_wr, reply.max_sge, stride, srq->queue)) rc = EPROTO;
     if (rc != 0) {
+        if (made) session.undo(abi::DestroySrqRequest{reply.srq, 1});
         delete srq;
         return fail_pointer<Srq>(rc);
     }
@@ -121,15 +118,16 @@ ROCEMU_EXPORT int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mask) {
     request.max_wr = attr->max_wr;
     request.limit = attr->srq_limit;
     abi::ModifySrqReply reply;
-    FdList fds;
     // Nothing is posted while the daemon moves what waits into a new queue.
     Guard guard(srq.queue.lock);
-    if (const int rc = srq.session->call(request, reply, {}, &fds); rc != 0) return rc;
-    if (const int rc = srq.session->regions().add_new(reply.queue, reply.new_region_bytes, fds); rc != 0) return rc;
-    if ((mask & IBV_SRQ_MAX_WR) == 0) return 0;
-    if (reply.queue.entries == 0) return EINVAL;  // what waits does not fit
+    bool made = false;
+    int rc = srq.session->call_for_queue(request, reply, reply.queue, &made);
+    if (!made || (rc == 0 && (mask & IBV_SRQ_MAX_WR) == 0)) return rc;
+    if (rc == 0 && reply.queue.entries == 0) return EINVAL;  // what waits does not fit
     const uint32_t sges = srq.queue.max_sge;
-    return set_up(*srq.session, reply.queue, reply.max_wr, sges, abi::rq_stride(sges), srq.queue) ? 0 : EPROTO;
+    if (rc == 0 && !set_up(*srq.session, reply.queue, reply.max_wr, sges, abi::rq_stride(sges), srq.queue)) rc = EPROTO;
+    if (rc != 0) srq.session->mark_dead();  // as when a CQ is resized
+    return rc;
 }
 
 ROCEMU_EXPORT int ibv_query_srq(ibv_srq* base, ibv_srq_attr* attr) {
@@ -144,7 +142,7 @@ ROCEMU_EXPORT int ibv_destroy_srq(ibv_srq* base) {
     if (!ours(base->context)) return real().ibv_destroy_srq(base);
     Srq* srq = Srq::of(base);
     Session& session = *srq->session;
-    if (const int rc = session.undo(abi::DestroySrqRequest{base->handle}); rc != 0) return rc;
+    if (const int rc = session.undo(abi::DestroySrqRequest{base->handle, 0}); rc != 0) return rc;
     if (session.state() != SessionState::Forgotten) {
         {
             Guard guard(session.objects_lock);

@@ -3,6 +3,9 @@
 // error may be looked at [case28].
 #include <algorithm>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "verbs_rules.h"
 
 namespace rules {
@@ -113,6 +116,30 @@ void error_completions(Nic& na, Nic& nb) {
     b.destroy();
 }
 
+// Without a free descriptor a queue cannot be made where new shared memory is needed; once there is one, all goes on.
+void descriptors(Nic& nic) {
+    rlimit before{};
+    getrlimit(RLIMIT_NOFILE, &before);
+    const int free = dup(nic.context->async_fd);
+    close(free);
+    const rlimit none{static_cast<rlim_t>(free), before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    constexpr int kCqe = 1 << 16;  // a few MiB: soon a new region is due
+    std::vector<ibv_cq*> made;
+    ibv_cq* cq = nullptr;
+    while (made.size() < 64 && (cq = ibv_create_cq(nic.context, kCqe, nullptr, nullptr, 0)) != nullptr) made.push_back(cq);
+    const int error = errno;
+    RULE(made.size() < 64);
+    EQUAL(error, EMFILE);
+    setrlimit(RLIMIT_NOFILE, &before);
+    for (int i = 0; i < 2; ++i) {
+        cq = ibv_create_cq(nic.context, kCqe, nullptr, nullptr, 0);
+        RULE(cq != nullptr);
+        if (cq != nullptr) made.push_back(cq);
+    }
+    for (ibv_cq* c : made) EQUAL(ibv_destroy_cq(c), 0);
+}
+
 }  // namespace
 
 void limits(Nic& na, Nic& nb) {
@@ -120,6 +147,7 @@ void limits(Nic& na, Nic& nb) {
     sizes(na);
     pieces(na, nb);
     error_completions(na, nb);
+    descriptors(na);
 }
 
 }  // namespace rules

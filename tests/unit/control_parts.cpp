@@ -101,6 +101,29 @@ TEST_CASE("arena: blocks never overlap, come back zero, holes join") {
     CHECK(arena.allocate(0, whole, fd, region_bytes) == ENOMEM);
 }
 
+TEST_CASE("arena: a region that is retired gives no more, goes with its last block, and its number is used again") {
+    QueueArena arena(8u << 20);
+    UniqueFd fd;
+    uint64_t bytes = 0;
+    QueueBlock first, second, elsewhere, again;
+    REQUIRE(arena.allocate(1000, first, fd, bytes) == 0);
+    REQUIRE(arena.allocate(1000, second, fd, bytes) == 0);
+    REQUIRE((first.region == second.region && bytes == 0));
+    arena.retire(first);
+    arena.free(first);
+    REQUIRE(arena.allocate(1000, elsewhere, fd, bytes) == 0);
+    CHECK((bytes != 0 && elsewhere.region != first.region));
+    CHECK(all_are(second, 0));  // still there
+    const uint64_t mapped = arena.mapped();
+    arena.free(second);
+    CHECK(arena.mapped() < mapped);
+    REQUIRE(arena.allocate(3u << 20, again, fd, bytes) == 0);
+    CHECK((bytes != 0 && again.region == first.region));
+    arena.free(again);
+    arena.free(elsewhere);
+    CHECK(arena.used() == 0);
+}
+
 TEST_CASE("pcapng: blocks with equal lengths before and behind, direction and comment") {
     std::vector<std::byte> out;
     PcapngWriter w(out);

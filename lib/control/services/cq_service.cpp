@@ -159,6 +159,7 @@ void handle(Call& call, const abi::DestroyCqRequest& request) {
     const auto it = call.session->cqs.find(request.cq);
     if (it == call.session->cqs.end()) return call.reply.fail(EINVAL);
     if (it->second.users != 0) return call.reply.fail(EBUSY);
+    if (request.unmapped) call.session->arena->retire(it->second.block);
     remove_cq(call.control, call.session, request.cq,
               [reply = call.reply]() mutable { reply.send(abi::DestroyCqReply{}); });
 }

@@ -232,6 +232,7 @@ void handle(Call& call, const abi::DestroyQpRequest& request) {
     const auto done = [reply = call.reply]() mutable { reply.send(abi::DestroyQpReply{}); };
     if (const auto it = call.session->qps.find(request.qpn); it != call.session->qps.end()) {
         if (it->second.users != 0) return call.reply.fail(EBUSY);
+        if (request.unmapped) call.session->arena->retire(it->second.block);
         return remove_qp(call.control, call.session, request.qpn, done);
     }
     if (!close_target(call.control, call.session, request.qpn, request.cookie, done)) call.reply.fail(EINVAL);

@@ -199,6 +199,7 @@ void handle(Call& call, const abi::DestroySrqRequest& request) {
     const auto it = call.session->srqs.find(request.srq);
     if (it == call.session->srqs.end()) return call.reply.fail(EINVAL);
     if (it->second.users != 0) return call.reply.fail(EBUSY);
+    if (request.unmapped) call.session->arena->retire(it->second.block);
     remove_srq(call.control, call.session, request.srq,
                [reply = call.reply]() mutable { reply.send(abi::DestroySrqReply{}); });
 }
