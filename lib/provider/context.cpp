@@ -54,6 +54,10 @@ bool leave(Context& context) {
 
 }  // namespace
 
+void forget_contexts() {
+    contexts_lock.forget();
+}
+
 ibv_context* import_context(int cmd_fd) {
     auto* context = new (std::nothrow) Context{};
     if (context == nullptr) return fail_pointer<ibv_context>(ENOMEM);

@@ -49,6 +49,10 @@ thread_local bool hide_ours = false;
 
 }  // namespace
 
+void forget_device_list() {
+    pool_lock.forget();
+}
+
 void list_devices_of(Session& session) {
     Guard guard(pool_lock);
     for (Device& d : device_pool) d.listed = false;

@@ -10,6 +10,7 @@
 
 #include "base/verbs_types.h"
 #include "provider/objects.h"
+#include "provider/process.h"
 
 namespace rocemu::provider {
 namespace {
@@ -53,6 +54,12 @@ int copy_from(void* host, ibv_dm* base, uint64_t offset, size_t length) {
 }
 
 }  // namespace
+
+// The table may have been in the middle of a change: the child begins with an empty one, and leaves the old one alone.
+void forget_device_memory() {
+    table_lock.forget();
+    new (&table) std::unordered_map<uint32_t, Dm*>;
+}
 
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
     if (attr->comp_mask != 0) return fail_pointer<ibv_dm>(EINVAL);

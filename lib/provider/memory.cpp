@@ -164,8 +164,8 @@ ROCEMU_EXPORT int ibv_dereg_mr(ibv_mr* base) {
     Session* session = Context::of(base->context)->session;
     if (const int rc = session->undo(abi::DeregMrRequest{base->lkey}); rc != 0) return rc;
     session->settle();
-    session->mrs().remove(base->lkey);
     if (session->state() != SessionState::Forgotten) {
+        session->mrs().remove(base->lkey);
         Guard guard(session->objects_lock);
         session->mr_handles.erase(base->lkey);
     }

@@ -25,6 +25,9 @@ bool told = false;
 void child_after_fork() {
     lock.forget();
     forget_cm_files();
+    forget_device_list();
+    forget_contexts();
+    forget_device_memory();
     if (session != nullptr) session->forget();
     session = nullptr;
 }

@@ -12,4 +12,9 @@ namespace rocemu::provider {
 // nullptr: no daemon, or it refused.
 Session* current_session();
 
+// Child of a fork only: locks that threads which do not exist here may hold are made new.
+void forget_device_list();    // device_list.cpp
+void forget_contexts();       // context.cpp
+void forget_device_memory();  // device_memory.cpp
+
 }  // namespace rocemu::provider

@@ -124,7 +124,7 @@ void descriptors(Nic& nic) {
     close(free);
     const rlimit none{static_cast<rlim_t>(free), before.rlim_max};
     setrlimit(RLIMIT_NOFILE, &none);
-    constexpr int kCqe = 1 << 16;  // a few MiB: soon a new region is due
+    constexpr int kCqe = 1 << 20;  // 64 MiB: soon a new region is due
     std::vector<ibv_cq*> made;
     ibv_cq* cq = nullptr;
     while (made.size() < 64 && (cq = ibv_create_cq(nic.context, kCqe, nullptr, nullptr, 0)) != nullptr) made.push_back(cq);

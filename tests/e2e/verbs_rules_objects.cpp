@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Events, lifetimes, the extended interfaces and fork.
+#include <atomic>
+#include <thread>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -164,6 +167,42 @@ void extended(Nic& na, Nic& nb) {
     b.destroy();
 }
 
+// A thread makes and destroys objects all the time while the process forks: whatever it is at, the child can free what it
+// inherited.
+void forks_while_busy(Nic& nic) {
+    Nic second;
+    RULE(second.open(ibv_get_device_name(nic.context->device)));
+    std::vector<uint8_t> bytes(4096);
+    ibv_alloc_dm_attr size{};
+    size.length = 64;
+    ibv_mr* mr = ibv_reg_mr(nic.pd, bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE);
+    ibv_dm* dm = ibv_alloc_dm(nic.context, &size);
+    RULE(mr != nullptr && dm != nullptr);
+    std::atomic<bool> stop{false};
+    std::thread busy([&] {
+        while (!stop) {
+            ibv_dm* another = ibv_alloc_dm(nic.context, &size);
+            if (another != nullptr) ibv_free_dm(another);
+        }
+    });
+    std::fflush(stdout);
+    for (int i = 0; i < 30; ++i) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            _exit(ibv_free_dm(dm) == 0 && ibv_dereg_mr(mr) == 0 && ibv_close_device(second.context) == 0 ? 0 : 1);
+        }
+        int status = 1;
+        waitpid(child, &status, 0);
+        EQUAL(status, 0);
+    }
+    stop = true;
+    busy.join();
+    EQUAL(ibv_free_dm(dm), 0);
+    EQUAL(ibv_dereg_mr(mr), 0);
+    second.close();
+}
+
 // A child may clean up what it inherited, works with devices it opens itself, and disturbs its parent in nothing.
 void forks(const char* first, const char* second) {
     group = "fork";
@@ -203,6 +242,7 @@ void forks(const char* first, const char* second) {
     waitpid(child, &status, 0);
     EQUAL(status, 0);
     for (int i = 0; i < 100; ++i) RULE(send_one(a, b));
+    forks_while_busy(na);
     a.destroy();
     b.destroy();
     na.close();
