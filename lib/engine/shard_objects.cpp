@@ -192,7 +192,8 @@ int Shard::modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask,
     QpRecord* record = impl_->live.find(qpn);
     if (record == nullptr) return ENOENT;
     const bool reset = (mask & qp_attr_mask::kState) && attr.state == QpState::Reset;
-    if (reset && record->jobs_out()) {
+    // What will be refused (the same in every state) must not stop the QP meanwhile.
+    if (reset && record->jobs_out() && record->qp.may_modify(attr, mask) == 0) {
         record->quiesced = true;
         return EAGAIN;
     }

@@ -90,11 +90,16 @@ void Qp::Impl::check_drained() {
 Qp::Qp(const QpConfig& config, Environment env) : impl_(std::make_unique<Impl>(this, config, env)) {}
 Qp::~Qp() = default;
 
+int Qp::may_modify(const QpAttr& attr, uint32_t mask, const char** bad_attr) const {
+    const QpConfig& config = impl_->ctx.config;
+    const ModifyLimits limits{config.max_rd_atomic, config.max_dest_rd_atomic, config.max_path_mtu};
+    return check_modify(config.type, state(), attr, mask, limits, bad_attr);
+}
+
 int Qp::modify(const QpAttr& attr, uint32_t mask, Instant, const char** bad_attr) {
+    if (const int error = may_modify(attr, mask, bad_attr)) return error;
     QpContext& ctx = impl_->ctx;
-    const ModifyLimits limits{ctx.config.max_rd_atomic, ctx.config.max_dest_rd_atomic, ctx.config.max_path_mtu};
     const QpState from = ctx.state();
-    if (const int error = check_modify(ctx.config.type, from, attr, mask, limits, bad_attr)) return error;
     apply_modify(ctx.attr, attr, mask);
     if (mask & qp_attr_mask::kPathMtu) ctx.mtu = 128u << attr.path_mtu;
     if (mask & qp_attr_mask::kState) impl_->changed_state(from, mask);

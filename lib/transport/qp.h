@@ -75,6 +75,8 @@ class Qp {
     // 0 or an errno value (EINVAL: transition, attribute or mask not allowed; nothing was changed then).
     // `bad_attr` (may be null) gets the name of the offending attribute, a static string.
     int modify(const QpAttr& attr, uint32_t mask, Instant now, const char** bad_attr = nullptr);
+    // What modify would return now.
+    [[nodiscard]] int may_modify(const QpAttr& attr, uint32_t mask, const char** bad_attr = nullptr) const;
     void query(QpAttr& attr) const;
 
     [[nodiscard]] uint32_t send_room() const;  // how many SendWqe may be posted now

@@ -2,6 +2,7 @@
 // Payload that reaches a program through its agent, turn by turn: in the order of the packets, and not after its memory
 // was deregistered.
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <cstring>
 
 #include "engine/placement.h"
@@ -222,4 +223,24 @@ TEST_CASE("nothing is flushed while the agent may still read it", "[engine][10.3
         CHECK(static_cast<WcStatus>(p.cqe.status) == WcStatus::WrFlushErr);
     }
     CHECK(p.w.run_until([&] { return p.w.shard.destroy_qp(p.b.qpn); }, 100));
+}
+
+TEST_CASE("a RESET that is refused does not stop the QP", "[engine]") {
+    Pair p;
+    const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), p.dst.size());
+    p.b.post_send(make_wqe(WrOpcode::Send, 5), {sge(p.dst.data(), 100, key)});
+    p.a.post_recv(1, {sge(p.src.data(), 100, p.key_src)});
+    p.turns_without_agent(20);
+    transport::QpAttr attr;
+    attr.state = QpState::Reset;
+    attr.port_num = 1;
+    CHECK(p.w.modify(p.b, attr, qp_attr_mask::kState | qp_attr_mask::kPort) == EINVAL);
+    REQUIRE(p.w.wait_cqe(p.cq_b, p.cqe));
+    CHECK(static_cast<WcStatus>(p.cqe.status) == WcStatus::Success);
+    CHECK(p.cqe.wr_id == 5);
+    p.post(WrOpcode::RdmaWrite, p.src.data(), 100, p.dst.data(), key);
+    do {
+        REQUIRE(p.w.wait_cqe(p.cq_a, p.cqe));
+    } while (p.cqe.is_recv);
+    CHECK(static_cast<WcStatus>(p.cqe.status) == WcStatus::Success);
 }
