@@ -57,8 +57,12 @@ bool Shard::Impl::collect_payload() {
             scheduler.activate(transmitter.handle_result(results[i], now));
         }
     }
-    for (payload::Origin origin; mover.take_deferred_fault(origin);)
-        if (QpRecord* record = live.find(origin.qpn)) scheduler.deferred_fault(*record, origin.is_recv, now);
+    SessionId session = 0;
+    for (payload::Origin origin; mover.take_deferred_fault(session, origin);) {
+        QpRecord* record = live.find(origin.qpn);
+        if (record != nullptr && record->setup.session == session && record->setup.slot == origin.qp_slot)
+            scheduler.deferred_fault(*record, origin.is_recv, now);
+    }
     return n != 0;
 }
 

@@ -282,9 +282,11 @@ bool PayloadMover::defer(memory::SpaceId id, std::span<const Piece> pieces, std:
     return space->deferred->append(pieces, origins);
 }
 
-bool PayloadMover::take_deferred_fault(Origin& origin) {
-    for (auto& [id, space] : impl_->spaces)
+bool PayloadMover::take_deferred_fault(memory::SpaceId& of, Origin& origin) {
+    for (auto& [id, space] : impl_->spaces) {
+        of = id;
         if (space.deferred && space.deferred->take_fault(origin)) return true;
+    }
     return false;
 }
 

@@ -86,8 +86,9 @@ class PayloadMover {
     // Pieces that the process itself places before it can learn of them (abi/receive_stage.h); done for the caller. One
     // origin a piece. False: they must be copied; nothing has happened.
     bool defer(memory::SpaceId space, std::span<const Piece> pieces, std::span<const Origin> origins);
-    // Deferred work whose memory turned out not to be there, each once. False: none.
-    bool take_deferred_fault(Origin& origin);
+    // Deferred work whose memory, in this space, turned out not to be there, each once. False: none. The QP may be
+    // gone, and its number another one's.
+    bool take_deferred_fault(memory::SpaceId& space, Origin& origin);
     // 8-byte aligned address. Executed by this shard (process_vm) or by the application's CPU (agent).
     Outcome atomic(memory::SpaceId space, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap,
                    uint64_t cookie, Instant now, Result& result);

@@ -13,6 +13,7 @@
 
 #include "abi/agent_ring.h"
 #include "abi/queues.h"
+#include "abi/receive_stage.h"
 #include "abi/session_page.h"
 #include "abi/stage.h"
 #include "engine/setup.h"
@@ -91,7 +92,7 @@ struct AppSession {
     }
     engine::SessionId id = 0;
     Zeroed page, doorbells;
-    std::unique_ptr<Zeroed> agent, stage;
+    std::unique_ptr<Zeroed> agent, stage, receive_stage;
     bool agent_runs = true;  // its agent takes part in EngineWorld::run_until
     int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 };

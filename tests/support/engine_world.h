@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/shard.h"
@@ -79,6 +80,10 @@ class EngineWorld {
             s.stage = std::make_unique<Zeroed>(abi::kStageBytes);
             setup.stage = s.stage->p;
         }
+        if (receive_stage) {
+            s.receive_stage = std::make_unique<Zeroed>(sizeof(abi::ReceiveStage));
+            setup.space.receive_stage = s.receive_stage->as<abi::ReceiveStage>();
+        }
         setup.wake_fd = s.wake_fd;
         setup.page = s.page.as<abi::SessionPage>();
         setup.doorbells = s.doorbells.as<abi::DoorbellBlock>();
@@ -100,7 +105,9 @@ class EngineWorld {
     }
     AppQp& add_qp(AppSession& s, AppCq& scq, AppCq& rcq, uint32_t device,
                   transport::QpCaps caps = {256, 256, 4, 4, 128}, engine::SrqId srq = 0) {
-        auto& q = qps.emplace_back(s, scq, rcq, static_cast<uint32_t>(0x100 + qps.size() * nic_shards + index), caps);
+        const uint32_t number =
+            next_qpn != 0 ? std::exchange(next_qpn, 0) : static_cast<uint32_t>(0x100 + qps.size() * nic_shards + index);
+        auto& q = qps.emplace_back(s, scq, rcq, number, caps);
         q.slot_number = static_cast<uint32_t>(qps.size() * 67 % 65521);  // a prime: no two of the same
         q.device = device;
         engine::QpSetup setup;
@@ -254,8 +261,10 @@ class EngineWorld {
 
     Instant now{kSecond};
     bool agents_run = true;
+    bool receive_stage = false;  // of sessions made from now on: SENDs to them are deferred
     // Of QPs made from now on.
     QpType qp_type = QpType::Rc;
+    uint32_t next_qpn = 0;  // of the next one alone; 0: one that was never used
     uint32_t reorder_packets = 0;
     uint32_t dma_window = 256;
     bool blocks_own_groups = false;

@@ -244,3 +244,31 @@ TEST_CASE("a RESET that is refused does not stop the QP", "[engine]") {
     } while (p.cqe.is_recv);
     CHECK(static_cast<WcStatus>(p.cqe.status) == WcStatus::Success);
 }
+
+TEST_CASE("a program that reports a fault of a QP that is gone ends nobody else's", "[engine][hostile]") {
+    EngineWorld w;
+    AppSession& peer_session = w.add_session();
+    w.receive_stage = true;
+    AppSession &gone = w.add_session(), &other = w.add_session();
+    AppCq &cq = w.add_cq(peer_session), &cq_gone = w.add_cq(gone), &cq_other = w.add_cq(other);
+    AppQp &peer = w.add_qp(peer_session, cq, cq, 0), &q = w.add_qp(gone, cq_gone, cq_gone, 1);
+    REQUIRE(w.connect(peer, q) == 0);
+    std::vector<uint8_t> memory(4096);
+    const uint32_t from = w.add_mr(peer_session, memory.data(), 4096), to = w.add_mr(gone, memory.data(), 4096);
+    q.post_recv(1, {sge(&memory[64], 64, to)});
+    peer.post_send(make_wqe(WrOpcode::Send), {sge(memory.data(), 64, from)});
+    abi::Cqe e;
+    REQUIRE(w.wait_cqe(cq_gone, e));
+    auto& stage = *gone.receive_stage->as<abi::ReceiveStage>();
+    REQUIRE(stage.records[0].state.load() == abi::deferred_word(0, abi::DeferredState::Pending));
+    REQUIRE(w.run_until([&] { return w.shard.destroy_qp(q.qpn); }));
+    w.next_qpn = q.qpn;
+    AppQp &next = w.add_qp(other, cq_other, cq_other, 1), &next_peer = w.add_qp(peer_session, cq, cq, 0);
+    REQUIRE(next.qpn == q.qpn);
+    REQUIRE(w.connect(next_peer, next) == 0);
+    stage.records[0].state.store(abi::deferred_word(0, abi::DeferredState::FaultTold));
+    w.turns(10);
+    transport::QpAttr attr;
+    REQUIRE(w.shard.query_qp(next.qpn, &attr));
+    CHECK(attr.state == QpState::Rts);
+}

@@ -190,14 +190,16 @@ TEST_CASE("memory that is not there") {
     CHECK(w.placed(0, 0, 128));
     CHECK(w.is(1, DeferredState::Fault));
     Origin origin;
-    REQUIRE(w.mover.take_deferred_fault(origin));
+    memory::SpaceId space = 0;
+    REQUIRE(w.mover.take_deferred_fault(space, origin));
+    CHECK(space == 1);
     CHECK(origin == Origin{7, 3, 2, true});
-    CHECK_FALSE(w.mover.take_deferred_fault(origin));
+    CHECK_FALSE(w.mover.take_deferred_fault(space, origin));
     // It does not stand in the way, and is forgotten once the program knows.
     CHECK(w.copy(Direction::ToSpace, {w.piece(0, 5000, 8)}) == Outcome::Done);
     w.set(1, DeferredState::FaultTold);
     CHECK(w.defer({w.piece(0, 0, 64)}, 4));
-    CHECK(w.mover.take_deferred_fault(origin));
+    CHECK(w.mover.take_deferred_fault(space, origin));
 }
 
 TEST_CASE("nonsense in the stage hurts nobody else") {
