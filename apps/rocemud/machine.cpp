@@ -126,6 +126,7 @@ void Machine::make_shards() {
         c.wait.mode = config_.daemon.wait == "dedicated" ? engine::WaitPolicy::Mode::Dedicated
                                                          : engine::WaitPolicy::Mode::Adaptive;
         c.icrc_check = config_.daemon.icrc == "strict";
+        if (shard_count_ > 1) c.atomic_locks = &atomic_locks_;
         shards_.push_back(std::make_unique<engine::Shard>(c));
         for (size_t d = 0; d < inits_.size(); ++d) {
             engine::DeviceSetup setup;

@@ -11,6 +11,7 @@
 #include "engine/shard.h"
 #include "engine/shared_port.h"
 #include "fabric/switch.h"
+#include "payload/atomic_locks.h"
 #include "pmd/dpdk_port.h"
 #include "pmd/eal.h"
 #include "pmd/lcore_thread.h"
@@ -49,6 +50,7 @@ class Machine {
     std::unique_ptr<fabric::Switch> switch_;
     std::vector<RealPort> real_;              // by device; empty entries for those on the fabric
     std::vector<control::DeviceInit> inits_;  // by device
+    payload::AtomicLocks atomic_locks_;
     std::vector<std::unique_ptr<engine::Shard>> shards_;
     std::vector<std::unique_ptr<pmd::LcoreThread>> threads_;
 };

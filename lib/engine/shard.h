@@ -17,6 +17,10 @@
 #include "memory/key_table.h"
 #include "stats/counters.h"
 
+namespace rocemu::payload {
+class AtomicLocks;
+}
+
 namespace rocemu::engine {
 
 struct WaitPolicy {
@@ -35,6 +39,7 @@ struct ShardConfig {
     uint32_t qp_turn_packets = 64;
     uint32_t qp_turn_bytes = 256 * 1024;
     bool icrc_check = true;  // false: wrong ICRCs are counted but accepted
+    payload::AtomicLocks* atomic_locks = nullptr;  // of all shards of the NICs; nullptr: there is one
 };
 
 // A snapshot for `rocemu status`; written by the shard with relaxed stores.

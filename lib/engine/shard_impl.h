@@ -61,7 +61,7 @@ struct Shard::Impl {
     stats::CounterBlock payload_counters;
     memory::KeyTable keys;
     std::vector<std::unique_ptr<Device>> devices;
-    payload::PayloadMover mover{payload_counters};
+    payload::PayloadMover mover{payload_counters, config.atomic_locks};
     Completions completions{notifier};
     Placement placement{mover, keys, completions};
     Parking parking{placement, completions};

@@ -9,12 +9,14 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "abi/null_region.h"
 #include "guard/fault_guard.h"
 #include "payload/agent_path.h"
+#include "payload/atomic_locks.h"
 #include "payload/deferred_stage.h"
 #include "payload/mappings.h"
 #include "payload/process_vm.h"
@@ -57,9 +59,10 @@ bool copy_piece(Direction direction, const Piece& piece, std::byte* theirs, bool
 }  // namespace
 
 struct PayloadMover::Impl {
-    explicit Impl(stats::CounterBlock& c) : counters(c) {}
+    Impl(stats::CounterBlock& c, AtomicLocks* l) : counters(c), locks(l) {}
 
     stats::CounterBlock& counters;
+    AtomicLocks* locks;
     std::unordered_map<memory::SpaceId, Space> spaces;
     Space* last = nullptr;  // what find() found
     std::deque<Result> results;
@@ -126,6 +129,11 @@ struct PayloadMover::Impl {
         return true;
     }
 
+    // Empty, if no other shard can come in between.
+    std::unique_lock<std::mutex> exclude(uint64_t va) {
+        return locks == nullptr ? std::unique_lock<std::mutex>{} : std::unique_lock{locks->of(va)};
+    }
+
     Outcome copy_now(Space& space, Direction direction, std::span<const Piece> pieces, uint64_t cookie, Instant now, Result& result);
     Outcome atomic_now(Space& space, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap, uint64_t cookie,
                        Instant now, Result& result);
@@ -154,7 +162,8 @@ void PayloadMover::unmap(memory::SpaceId id, uint32_t key) {
     if (const auto it = impl_->spaces.find(id); it != impl_->spaces.end()) it->second.mappings.remove(key);
 }
 
-PayloadMover::PayloadMover(stats::CounterBlock& counters) : impl_(std::make_unique<Impl>(counters)) {
+PayloadMover::PayloadMover(stats::CounterBlock& counters, AtomicLocks* locks)
+    : impl_(std::make_unique<Impl>(counters, locks)) {
     guard::install();
 }
 PayloadMover::~PayloadMover() = default;
@@ -178,6 +187,9 @@ void PayloadMover::remove_space(memory::SpaceId id) {
 
 Outcome PayloadMover::Impl::copy_now(Space& space, Direction direction, std::span<const Piece> pieces, uint64_t cookie,
                                     Instant now, Result& result) {
+    // A19: an ATOMIC WRITE must not fall between the read and the write of another atomic. (Who looks like one may too.)
+    const bool word = direction == Direction::ToSpace && pieces.size() == 1 && pieces[0].length == 8 && pieces[0].va % 8 == 0;
+    const auto lock = word ? exclude(pieces[0].va) : std::unique_lock<std::mutex>{};
     const Outcome mapped = copy_mapped(space, direction, pieces, cookie, result);
     if (mapped != Outcome::Pending) return mapped;
     if (space.info.path == Path::ProcessVm) {
@@ -196,8 +208,9 @@ Outcome PayloadMover::Impl::copy_now(Space& space, Direction direction, std::spa
 Outcome PayloadMover::Impl::atomic_now(Space& space, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap,
                                       uint64_t cookie, Instant now, Result& result) {
     if (space.info.path == Path::ProcessVm) {
-        // Read, then write: atomic among the atomics of this NIC (one shard executes them), not against the program's
-        // own CPU: IBV_ATOMIC_HCA.
+        // Read, then write: atomic among the atomics of this NIC (IBTA 9.4.5), not against the program's own CPU:
+        // IBV_ATOMIC_HCA.
+        const auto lock = exclude(va);
         uint64_t value = 0;
         const Piece piece{reinterpret_cast<std::byte*>(&value), va, sizeof value};
         VmOutcome outcome;

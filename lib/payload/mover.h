@@ -18,6 +18,8 @@
 
 namespace rocemu::payload {
 
+class AtomicLocks;
+
 enum class Path : uint8_t { None, ProcessVm, Agent };
 
 // For `rocemu status`: one per (space, shard), owned by control, written by the shard with relaxed stores.
@@ -66,7 +68,8 @@ struct Result {
 
 class PayloadMover {
   public:
-    explicit PayloadMover(stats::CounterBlock& counters);
+    // `locks`: of all movers whose spaces have memory in common; nullptr: there is no other.
+    explicit PayloadMover(stats::CounterBlock& counters, AtomicLocks* locks = nullptr);
     ~PayloadMover();
 
     void add_space(const SpaceInfo& info);

@@ -202,21 +202,6 @@ TEST_CASE("another process is reached, and its end is a fault") {
     close(up[1]);
 }
 
-TEST_CASE("atomics by process_vm") {
-    World w;
-    w.add(Path::ProcessVm);
-    alignas(8) uint64_t word = 40;
-    REQUIRE(w.mover.atomic(1, false, address(&word), 2, 0, 5, {0}, w.result) == Outcome::Done);
-    CHECK(w.result.original == 40);
-    CHECK(word == 42);
-    REQUIRE(w.mover.atomic(1, true, address(&word), 42, 7, 5, {0}, w.result) == Outcome::Done);
-    CHECK(word == 7);
-    REQUIRE(w.mover.atomic(1, true, address(&word), 42, 9, 5, {0}, w.result) == Outcome::Done);
-    CHECK(w.result.original == 7);
-    CHECK(word == 7);
-    CHECK(w.mover.atomic(1, false, 8, 2, 0, 5, {0}, w.result) == Outcome::Fault);
-}
-
 TEST_CASE("unknown and removed spaces are faults") {
     World w;
     std::byte b{};
