@@ -86,6 +86,15 @@ void end_session(Control& control, const std::shared_ptr<Session>& session) {
     if (session->greeted && !session->admin) log::info("{}: detached", session->name());
     // The caller may be a method of the session itself.
     control.loop.defer([&control, session] {
+        // First: a QP is not gone before its payload jobs are, and nobody does those any more.
+        if (session->page)
+            control.call_all(
+                session,
+                [id = session->id](engine::Shard& shard, uint32_t) {
+                    shard.abandon_payload(id);
+                    return true;
+                },
+                [] {});
         auto left = std::make_shared<size_t>(session->contexts.size());
         if (*left == 0) return session->when_idle([&control, session] { leave_shards(control, session); });
         std::vector<uint32_t> contexts;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The end of a context or of a whole session: QPs first, then CQs and memory regions, then the rest, each step when the
-// shards have confirmed the one before. Destroying ten thousand QPs takes many turns of a shard and disturbs nobody.
+// shards have confirmed the one before. (Before all that a session's payload jobs are given up.) Destroying ten thousand
+// QPs takes many turns of a shard and disturbs nobody.
 #pragma once
 
 #include <functional>

@@ -141,6 +141,7 @@ void Placement::advance(QpRecord& record, bool late, Instant now) {
 }
 
 void Placement::advance(PlaceJob& job, const PlaceJob* before, bool late, Instant now) {
+    if (job.record->dying) give_up(job);
     while (job.cursor < job.batch.count) {
         payload::Result result{};
         const Run run = start_run(job, before, late, now, result);
@@ -249,7 +250,14 @@ Placement::Run Placement::start_run(PlaceJob& job, const PlaceJob* before, bool 
     return Run::Ended;
 }
 
+void Placement::give_up(PlaceJob& job) {
+    while (job.cursor < job.batch.count) job.status[job.cursor++] = DmaStatus::Fault;
+    job.run_end = job.batch.count;
+}
+
 void Placement::finish_run(PlaceJob& job, const payload::Result& result) {
+    // Each of the others would be waited for as long as this one, and what it is made of may be in the ring already.
+    if (result.outcome == payload::Outcome::GivenUp) return give_up(job);
     const bool ok = result.outcome == payload::Outcome::Done;
     uint32_t failed = job.run_end;
     if (!ok) {

@@ -91,6 +91,8 @@ class Placement {
     Run start_run(PlaceJob& job, const PlaceJob* before, bool late, Instant now, payload::Result& result);
     [[nodiscard]] bool still_there(const transport::DmaBatch& batch, const transport::DmaRequest& request) const;
     void finish_run(PlaceJob& job, const payload::Result& result);
+    // What was not executed yet fails without being tried.
+    static void give_up(PlaceJob& job);
     void deliver(QpRecord& record, Instant now);
 
     payload::PayloadMover& mover_;

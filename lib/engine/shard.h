@@ -87,7 +87,9 @@ class Shard {
     void send_mad(DeviceId device, std::span<const std::byte> frame);  // a whole RoCE frame from QP 1
 
     void add_session(const SessionSetup& setup);
-    // Precondition: its QPs and CQs are gone. False while payload jobs of it are out.
+    // The process is gone: payload jobs in its memory end, and nobody waits for it any more.
+    void abandon_payload(SessionId session);
+    // Precondition: its QPs and CQs are gone.
     bool remove_session(SessionId session);
 
     // XRC domains, by a number of the same kind as sessions have. Precondition of remove: its QPs and SRQs are gone.

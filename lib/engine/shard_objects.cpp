@@ -76,6 +76,10 @@ void Shard::add_session(const SessionSetup& setup) {
     impl_->mover.add_space(setup.space);
 }
 
+void Shard::abandon_payload(SessionId id) {
+    impl_->mover.abandon(id);
+}
+
 bool Shard::remove_session(SessionId id) {
     const auto it = impl_->sessions.find(id);
     if (it == impl_->sessions.end()) return true;

@@ -161,12 +161,13 @@ void AgentPath::report(Operation& operation, std::deque<Result>& results) {
     if (operation.reported) return;
     operation.reported = true;
     --pending_;
-    if (operation.failed) {
+    const bool bad = operation.failed || operation.given_up;
+    if (bad) {
         counters_.add(stats::Counter::payload_faults);
         if (stats_) stats_->faults.fetch_add(1, std::memory_order_relaxed);
     }
-    results.push_back({operation.cookie, operation.failed ? Outcome::Fault : Outcome::Done, operation.failed_piece,
-                       operation.original});
+    const Outcome outcome = operation.given_up ? Outcome::GivenUp : bad ? Outcome::Fault : Outcome::Done;
+    results.push_back({operation.cookie, outcome, operation.failed_piece, operation.original});
 }
 
 void AgentPath::poll(Instant now, std::deque<Result>& results) {
@@ -180,8 +181,7 @@ void AgentPath::poll(Instant now, std::deque<Result>& results) {
         if (!finished && !operation.reported) {
             // Overdue (a stopped process). Its jobs stay in the ring until the agent counts them; they are no longer
             // connected to the caller's buffers.
-            operation.failed = true;
-            operation.failed_piece = 0;
+            operation.given_up = true;
             operation.next_piece = static_cast<uint32_t>(operation.pieces.size());
         }
         report(operation, results);
@@ -195,16 +195,14 @@ void AgentPath::poll(Instant now, std::deque<Result>& results) {
 }
 
 void AgentPath::abandon(std::deque<Result>& results) {
+    broken_ = true;
     for (Operation& operation : operations_) {
-        if (operation.reported) continue;
-        operation.failed = true;
+        operation.given_up = true;
         report(operation, results);
     }
-    if (broken_) {
-        first_ += operations_.size();
-        operations_.clear();
-        pump_at_ = 0;
-    }
+    first_ += operations_.size();
+    operations_.clear();
+    pump_at_ = 0;
 }
 
 }  // namespace rocemu::payload

@@ -23,7 +23,7 @@ class AgentPath {
 
     // Takes finished jobs, submits more, gives up overdue operations. Results in order.
     void poll(Instant now, std::deque<Result>& results);
-    // Everything pending ends as Fault.
+    // Everything pending ends as GivenUp, and so will all that comes: nothing is submitted any more.
     void abandon(std::deque<Result>& results);
     [[nodiscard]] size_t pending() const { return pending_; }
     // Number of the next operation, and whether all before `number` were reported (they are, in order).
@@ -42,6 +42,7 @@ class AgentPath {
         uint32_t jobs_out = 0;
         uint64_t compare_add = 0, swap = 0, original = 0;
         bool failed = false;
+        bool given_up = false;
         bool reported = false;
         uint32_t failed_piece = 0;
         Instant deadline;
@@ -74,7 +75,7 @@ class AgentPath {
     std::array<Job, abi::kAgentJobs> jobs_{};
     uint32_t submitted_ = 0, done_ = 0;
     uint64_t stage_head_ = 0, stage_tail_ = 0;  // free-running byte positions
-    bool broken_ = false;                       // the other side broke the rules: nothing is submitted any more
+    bool broken_ = false;                       // the other side broke the rules, or is gone: nothing is submitted any more
 };
 
 }  // namespace rocemu::payload

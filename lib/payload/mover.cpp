@@ -73,9 +73,13 @@ struct PayloadMover::Impl {
         if (!space.agent) space.agent = std::make_unique<AgentPath>(*space.info.agent, space.info.stats, counters);
     }
 
-    Outcome fault(Space* space, uint64_t cookie, uint32_t piece, Result& result) {
+    void count_fault(Space* space) {
         counters.add(Counter::payload_faults);
         if (space && space->info.stats) space->info.stats->faults.fetch_add(1, std::memory_order_relaxed);
+    }
+
+    Outcome fault(Space* space, uint64_t cookie, uint32_t piece, Result& result) {
+        count_fault(space);
         result = {cookie, Outcome::Fault, piece, 0};
         return Outcome::Fault;
     }
@@ -139,8 +143,13 @@ struct PayloadMover::Impl {
                        Instant now, Result& result);
     void resume(Space& space, Instant now);
     void abandon(Space& space) {
-        for (const WaitingJob& job : space.waiting) results.push_back({job.cookie, Outcome::Fault, 0, 0});
+        if (space.agent) space.agent->abandon(results);
+        for (const WaitingJob& job : space.waiting) {
+            count_fault(&space);
+            results.push_back({job.cookie, Outcome::GivenUp, 0, 0});
+        }
         space.waiting.clear();
+        space.info.path = Path::None;  // find() does not find it any more
     }
 
     // Bursts are of one process, most often. Nodes of the map stay where they are.
@@ -176,10 +185,13 @@ void PayloadMover::add_space(const SpaceInfo& info) {
     if (info.receive_stage) space.deferred = std::make_unique<DeferredStage>(*info.receive_stage, info.stats, impl_->counters);
 }
 
+void PayloadMover::abandon(memory::SpaceId id) {
+    if (const auto it = impl_->spaces.find(id); it != impl_->spaces.end()) impl_->abandon(it->second);
+}
+
 void PayloadMover::remove_space(memory::SpaceId id) {
     const auto it = impl_->spaces.find(id);
     if (it == impl_->spaces.end()) return;
-    if (it->second.agent) it->second.agent->abandon(impl_->results);
     impl_->abandon(it->second);
     impl_->last = nullptr;
     impl_->spaces.erase(it);
@@ -242,7 +254,8 @@ void PayloadMover::Impl::resume(Space& space, Instant now) {
         } else if (now < job.deadline) {
             return;
         } else {
-            outcome = fault(&space, job.cookie, 0, result);  // a stopped process
+            count_fault(&space);  // a stopped process
+            result.outcome = outcome = Outcome::GivenUp;
         }
         if (outcome != Outcome::Pending) results.push_back(result);
         space.waiting.pop_front();

@@ -57,12 +57,17 @@ struct Origin {
 
 enum class Direction : uint8_t { FromSpace, ToSpace };
 
-enum class Outcome : uint8_t { Done, Fault, Pending };
+enum class Outcome : uint8_t {
+    Done,
+    Fault,    // memory that may not be reached so
+    Pending,
+    GivenUp,  // the process did not answer in time, or is gone: what is tried next would end the same way
+};
 
 struct Result {
     uint64_t cookie;
-    Outcome outcome;        // Done or Fault
-    uint32_t failed_piece;  // first piece that failed; the ones before it are complete
+    Outcome outcome;        // not Pending
+    uint32_t failed_piece;  // Fault: first piece that failed; the ones before it are complete
     uint64_t original;      // atomics
 };
 
@@ -73,7 +78,10 @@ class PayloadMover {
     ~PayloadMover();
 
     void add_space(const SpaceInfo& info);
-    // Jobs still pending for it end as Fault (delivered by poll).
+    // The process is gone: jobs still pending for it end as GivenUp (delivered by poll), new ones are faults at once, and
+    // nothing is left that a fence would wait for.
+    void abandon(memory::SpaceId id);
+    // Likewise; the space is forgotten.
     void remove_space(memory::SpaceId id);
 
     // Memory of the space that the daemon has mapped too, at `local`: pieces with this key are copied directly. It may be
@@ -96,7 +104,7 @@ class PayloadMover {
     Outcome atomic(memory::SpaceId space, bool compare_swap, uint64_t va, uint64_t compare_add, uint64_t swap,
                    uint64_t cookie, Instant now, Result& result);
 
-    // Results of pending jobs, in order per space; jobs older than kJobTimeout end as Fault.
+    // Results of pending jobs, in order per space; jobs older than kJobTimeout end as GivenUp.
     size_t poll(Instant now, std::span<Result> results);
     [[nodiscard]] bool idle() const;  // nothing pending
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// modify_qp to RESET while payload of the QP is under way: the call waits for it, the program sees no error.
+// What ends while payload of the QP is under way: modify_qp to RESET waits for it, and the program sees no error; of a
+// program that died nobody waits for anything.
 // The client's queues are written by hand (lib/abi/queues.h); its agent is the test, so nothing ends before it says so.
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "abi/agent_ring.h"
 #include "abi/queues.h"
@@ -81,41 +83,59 @@ void ring(abi::DoorbellBlock& bell, uint32_t slot, int wake_fd) {
     REQUIRE(write(wake_fd, &one, sizeof one) == sizeof one);
 }
 
+// A program whose agent has been given a job.
+struct Program {
+    explicit Program(const ControlWorld& world, const std::function<void()>& turn = {}) : c(world.path(), turn) {
+        c.open(0, abi::kFeatureAgent);
+        REQUIRE(c.status == 0);
+        REQUIRE(c.welcome.payload_path == abi::kPathAgent);
+        abi::RegMrRequest region;
+        region.pd = c.pd;
+        region.va = region.iova = 0x1000;
+        region.length = 4096;
+        abi::RegMrReply mr;
+        REQUIRE(c.call(region, mr) == 0);
+        REQUIRE(c.call(c.qp_request(), qp) == 0);
+        connect(c, qp.qpn);
+        // fds: region 0, the shard's eventfd, then regions of queues.
+        session.emplace(c.fds[0]);
+        queues.emplace(c.fds.back());
+        post_send(*queues, qp, mr.key);
+        ring(session->at<abi::DoorbellBlock>(c.welcome.doorbells_offset), qp.slot, c.fds[1]);
+        while (agent().submitted.load() == 0) turn ? turn() : static_cast<void>(usleep(1000));
+    }
+    abi::AgentRing& agent() { return session->at<abi::AgentRing>(c.welcome.agent_offset); }
+
+    ControlClient c;
+    abi::CreateQpReply qp;
+    std::optional<Mapping> session, queues;
+};
+
 }  // namespace
 
 TEST_CASE("RESET while payload is under way waits for it", "[10.3.1]") {
     ControlWorld world;
-    ControlClient c(world.path());
-    c.open(0, abi::kFeatureAgent);
-    REQUIRE(c.status == 0);
-    REQUIRE(c.welcome.payload_path == abi::kPathAgent);
-    abi::RegMrRequest region;
-    region.pd = c.pd;
-    region.va = region.iova = 0x1000;
-    region.length = 4096;
-    abi::RegMrReply mr;
-    REQUIRE(c.call(region, mr) == 0);
-    abi::CreateQpReply qp;
-    REQUIRE(c.call(c.qp_request(), qp) == 0);
-    connect(c, qp.qpn);
-
-    // fds: region 0, the shard's eventfd, then regions of queues.
-    Mapping session(c.fds[0]), queues(c.fds.back());
-    auto& agent = session.at<abi::AgentRing>(c.welcome.agent_offset);
-    post_send(queues, qp, mr.key);
-    ring(session.at<abi::DoorbellBlock>(c.welcome.doorbells_offset), qp.slot, c.fds[1]);
-    while (agent.submitted.load() == 0) usleep(1000);
-
+    Program p(world);
     abi::QpAttrRecord reset;
     reset.state = static_cast<uint32_t>(QpState::Reset);
-    c.post(abi::ModifyQpRequest{qp.qpn, qp_attr_mask::kState, reset});
-    CHECK_FALSE(c.readable(200));
-    agent.jobs[0].result = static_cast<uint32_t>(abi::AgentResult::Ok);
-    agent.done.store(agent.submitted.load(), std::memory_order_release);
+    p.c.post(abi::ModifyQpRequest{p.qp.qpn, qp_attr_mask::kState, reset});
+    CHECK_FALSE(p.c.readable(200));
+    p.agent().jobs[0].result = static_cast<uint32_t>(abi::AgentResult::Ok);
+    p.agent().done.store(p.agent().submitted.load(), std::memory_order_release);
     abi::ModifyQpReply reply;
-    REQUIRE(c.receive(&reply, sizeof reply) == 0);
+    REQUIRE(p.c.receive(&reply, sizeof reply) == 0);
     CHECK(reply.attr.state == static_cast<uint32_t>(QpState::Reset));
     // It can be used again. RESET empties the queue, on the program's side too.
-    queues.at<abi::QueueHeader>(qp.sq.offset).producer.store(0, std::memory_order_release);
-    connect(c, qp.qpn);
+    p.queues->at<abi::QueueHeader>(p.qp.sq.offset).producer.store(0, std::memory_order_release);
+    connect(p.c, p.qp.qpn);
+}
+
+TEST_CASE("a program that dies while payload is under way is not waited for") {
+    ControlWorld world({}, ControlWorld::Drive::Turns);
+    Program p(world, [&] { world.turn(); });
+    CHECK(world.shard().load().qps == 1);
+    p.c.disconnect();
+    // Far from what a job may take.
+    for (int i = 0; i < 1000 && world.shard().load().qps != 0; ++i) world.turn();
+    CHECK(world.shard().load().qps == 0);
 }

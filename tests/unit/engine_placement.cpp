@@ -6,40 +6,13 @@
 #include <cstring>
 
 #include "engine/placement.h"
-#include "support/engine_world.h"
+#include "support/agent_pair.h"
 #include "support/wire_frames.h"
 
 using namespace rocemu;
 using namespace rocemu::test;
 
 namespace {
-
-struct Pair {
-    Pair() {
-        REQUIRE(w.connect(a, b) == 0);
-        key_src = w.add_mr(sa, src.data(), src.size());
-    }
-    void post(WrOpcode opcode, const void* from, uint32_t length, const void* to, uint32_t rkey) {
-        auto wqe = make_wqe(opcode);
-        wqe.remote_addr = reinterpret_cast<uintptr_t>(to);
-        wqe.rkey = rkey;
-        wqe.compare_add = 1;
-        a.post_send(wqe, {sge(from, length, key_src)});
-    }
-    // The receiver's agent alone stands still: what is sent arrives.
-    void turns_without_agent(uint32_t n) {
-        w.agents_run = false;
-        w.turns(n);
-        w.agents_run = true;
-    }
-    EngineWorld w;
-    AppSession &sa = w.add_session(payload::Path::ProcessVm), &sb = w.add_session(payload::Path::Agent);
-    AppCq &cq_a = w.add_cq(sa), &cq_b = w.add_cq(sb);
-    AppQp &a = w.add_qp(sa, cq_a, cq_a, 0), &b = w.add_qp(sb, cq_b, cq_b, 1);
-    std::vector<uint8_t> src = std::vector<uint8_t>(1 << 16), dst = std::vector<uint8_t>(1 << 16);
-    uint32_t key_src = 0;
-    abi::Cqe cqe;
-};
 
 uint64_t number_at(const std::vector<uint8_t>& memory, size_t offset) {
     uint64_t value;
@@ -52,7 +25,7 @@ uint64_t number_at(const std::vector<uint8_t>& memory, size_t offset) {
 TEST_CASE("nothing overtakes an atomic, also not from a later burst", "[engine][9.5]") {
     // How much comes in the first burst: what follows is another job then.
     const uint32_t first = GENERATE(1u, 2u);
-    Pair p;
+    AgentPair p;
     const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), p.dst.size());
     const uint64_t number = 1000, other = 77;
     std::memcpy(&p.src[0], &number, 8);
@@ -74,7 +47,7 @@ TEST_CASE("nothing overtakes an atomic, also not from a later burst", "[engine][
 }
 
 TEST_CASE("a later burst into another program's memory does not overtake the one before", "[engine][9.5]") {
-    Pair p;
+    AgentPair p;
     AppSession& sc = p.w.add_session(payload::Path::Agent);
     const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), 64);
     // Memory of the third program that was imported into the protection domain of the second.
@@ -108,7 +81,7 @@ TEST_CASE("a later burst into another program's memory does not overtake the one
 }
 
 TEST_CASE("what an agent did not fetch in time is not written into deregistered memory", "[engine][10.6.3]") {
-    Pair p;
+    AgentPair p;
     const uint32_t first = p.w.add_mr(p.sb, p.dst.data(), 4096), key = p.w.add_mr(p.sb, &p.dst[8192], 4096);
     const auto how = GENERATE(values<const char*>({"the same burst", "a later burst", "no room for a job"}));
     CAPTURE(how);
@@ -136,7 +109,7 @@ TEST_CASE("what an agent did not fetch in time is not written into deregistered 
 
 TEST_CASE("what was allowed through a window is written, also if the window is invalidated right behind it",
           "[engine][9.4.1.1.3]") {
-    Pair p;
+    AgentPair p;
     const uint32_t all = access_flags::kLocalWrite | access_flags::kRemoteWrite | access_flags::kMwBind;
     const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), p.dst.size(), all);
     memory::Region window;
@@ -207,7 +180,7 @@ TEST_CASE("the frame of an empty datagram stays until the area in front of it is
 }
 
 TEST_CASE("nothing is flushed while the agent may still read it", "[engine][10.3.1.7]") {
-    Pair p;
+    AgentPair p;
     const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), p.dst.size());
     p.b.post_send(make_wqe(WrOpcode::Send, 5), {sge(p.dst.data(), 100, key)});
     p.b.post_send(make_wqe(WrOpcode::Send, 6), {sge(p.dst.data(), 100, key)});
@@ -226,7 +199,7 @@ TEST_CASE("nothing is flushed while the agent may still read it", "[engine][10.3
 }
 
 TEST_CASE("a RESET that is refused does not stop the QP", "[engine]") {
-    Pair p;
+    AgentPair p;
     const uint32_t key = p.w.add_mr(p.sb, p.dst.data(), p.dst.size());
     p.b.post_send(make_wqe(WrOpcode::Send, 5), {sge(p.dst.data(), 100, key)});
     p.a.post_recv(1, {sge(p.src.data(), 100, p.key_src)});

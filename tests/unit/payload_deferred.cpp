@@ -148,13 +148,13 @@ TEST_CASE("what the program has begun is waited for") {
     }
     SECTION("but not for ever") {
         REQUIRE(w.mover.poll(Instant{1} + PayloadMover::kJobTimeout, results) == 2);
-        CHECK(results[0].outcome == Outcome::Fault);
-        CHECK(results[1].outcome == Outcome::Fault);
+        CHECK(results[0].outcome == Outcome::GivenUp);
+        CHECK(results[1].outcome == Outcome::GivenUp);
     }
     SECTION("nor beyond its end") {
         w.mover.remove_space(1);
         REQUIRE(w.mover.poll({2}, results) == 2);
-        CHECK(results[0].outcome == Outcome::Fault);
+        CHECK(results[0].outcome == Outcome::GivenUp);
     }
     CHECK(w.mover.idle());
     CHECK(w.mover.passed(1, fence));

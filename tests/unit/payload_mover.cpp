@@ -278,7 +278,7 @@ TEST_CASE("agent: faults name the piece, results come in order, a sleeping agent
     CHECK((r.outcome == Outcome::Done && r.original == 1 && word == 3));
 }
 
-TEST_CASE("agent that does nothing: faults after the time limit, and again usable when it wakes") {
+TEST_CASE("agent that does nothing: given up after the time limit, and again usable when it wakes") {
     World w;
     Agent agent;
     w.add(Path::Agent, 0, agent.ring);
@@ -289,7 +289,7 @@ TEST_CASE("agent that does nothing: faults after the time limit, and again usabl
     CHECK(w.mover.poll({PayloadMover::kJobTimeout - 1}, {&r, 1}) == 0);
     for (uint64_t i = 0; i < abi::kAgentJobs; ++i) {
         REQUIRE(w.mover.poll({PayloadMover::kJobTimeout}, {&r, 1}) == 1);
-        REQUIRE((r.cookie == i && r.outcome == Outcome::Fault));
+        REQUIRE((r.cookie == i && r.outcome == Outcome::GivenUp));
     }
     CHECK(w.mover.idle());
     agent.start();
@@ -308,10 +308,10 @@ TEST_CASE("agent that lies about its count is not believed") {
     agent.ring->done = 5;
     Result r{};
     REQUIRE(w.mover.poll({1}, {&r, 1}) == 1);
-    CHECK(r.outcome == Outcome::Fault);
+    CHECK(r.outcome == Outcome::GivenUp);
     REQUIRE(w.copy(Direction::FromSpace, {{local.data(), address(app.data()), 64}}) == Outcome::Pending);
     REQUIRE(w.mover.poll({1}, {&r, 1}) == 1);
-    CHECK(r.outcome == Outcome::Fault);
+    CHECK(r.outcome == Outcome::GivenUp);
 }
 
 TEST_CASE("a fence is passed when the jobs before it have ended, whatever comes behind it") {
@@ -338,16 +338,26 @@ TEST_CASE("a fence is passed when the jobs before it have ended, whatever comes 
     CHECK(w.mover.passed(1, w.mover.fence(1)));
 }
 
-TEST_CASE("a space that goes while jobs are out ends them as faults") {
+TEST_CASE("a space that goes, or whose process has gone, while jobs are out ends them at once") {
     World w;
     Agent agent;
     w.add(Path::Agent, 0, agent.ring);
     std::vector<std::byte> local(64), app(64);
-    REQUIRE(w.copy(Direction::FromSpace, {{local.data(), address(app.data()), 64}}, 3) == Outcome::Pending);
-    w.mover.remove_space(1);
+    const std::vector<Piece> piece{{local.data(), address(app.data()), 64}};
+    REQUIRE(w.copy(Direction::FromSpace, piece, 3) == Outcome::Pending);
+    const uint64_t fence = w.mover.fence(1);
+    const bool remove = GENERATE(false, true);
+    if (remove)
+        w.mover.remove_space(1);
+    else
+        w.mover.abandon(1);
     CHECK_FALSE(w.mover.idle());
+    CHECK(w.mover.passed(1, fence));
     Result r{};
     REQUIRE(w.mover.poll({1}, {&r, 1}) == 1);
-    CHECK((r.cookie == 3 && r.outcome == Outcome::Fault));
+    CHECK((r.cookie == 3 && r.outcome == Outcome::GivenUp));
     CHECK(w.mover.idle());
+    const uint32_t submitted = agent.ring->submitted;
+    CHECK(w.copy(Direction::FromSpace, piece, 4) == Outcome::Fault);
+    CHECK(agent.ring->submitted == submitted);
 }
