@@ -299,10 +299,22 @@ void Placement::deliver(QpRecord& record, Instant now) {
     }
 }
 
+void Placement::note_given_up(const PlaceJob& job) {
+    if (job.space != job.record->session->setup.id) return;
+    std::erase_if(unsettled_, [&](const Unsettled& u) { return u.record == job.record; });
+    unsettled_.push_back({job.record, job.space, mover_.fence(job.space)});
+}
+
+bool Placement::settled(const QpRecord& record) {
+    std::erase_if(unsettled_, [&](const Unsettled& u) { return mover_.passed(u.space, u.fence); });
+    return std::none_of(unsettled_.begin(), unsettled_.end(), [&](const Unsettled& u) { return u.record == &record; });
+}
+
 QpRecord& Placement::handle_result(const payload::Result& result, Instant now) {
     auto& job = *reinterpret_cast<PlaceJob*>(result.cookie & ~kCookieBit);
     QpRecord& record = *job.record;
     job.out = false;
+    if (result.outcome == payload::Outcome::GivenUp) note_given_up(job);
     finish_run(job, result);
     advance(record, true, now);
     deliver(record, now);

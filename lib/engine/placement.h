@@ -72,7 +72,10 @@ class Placement {
     // Requests may wait in the core because too many jobs were out: run() must be called again.
     [[nodiscard]] static bool owes(const QpRecord& record);
     [[nodiscard]] KeptFrames& kept() { return kept_; }
-    // The QP is reset or goes away and none of its jobs is out: its frames go back.
+    // None of its jobs is out: is nothing left either of those that were given up, which its process is in the middle of?
+    // (In memory of other processes, which are not held up by this one, their regions see to it.)
+    [[nodiscard]] bool settled(const QpRecord& record);
+    // The QP is reset or goes away, and that is so: its frames go back.
     void forget(QpRecord& record);
     // Returns the QP it belongs to.
     QpRecord& handle_result(const payload::Result& result, Instant now);
@@ -94,6 +97,7 @@ class Placement {
     // What was not executed yet fails without being tried.
     static void give_up(PlaceJob& job);
     void deliver(QpRecord& record, Instant now);
+    void note_given_up(const PlaceJob& job);
 
     payload::PayloadMover& mover_;
     const memory::KeyTable& keys_;
@@ -104,6 +108,14 @@ class Placement {
     uint32_t free_count_ = 0;
     std::array<payload::Piece, transport::kBatchSegments> pieces_;
     std::array<payload::Origin, transport::kBatchSegments> origins_;  // of the pieces that may be deferred
+    // QPs with placements that were given up, and what of its process must have passed. Of stopped processes: most often
+    // there are none.
+    struct Unsettled {
+        const QpRecord* record;
+        memory::SpaceId space;
+        uint64_t fence;
+    };
+    std::vector<Unsettled> unsettled_;
 };
 
 }  // namespace rocemu::engine

@@ -95,6 +95,7 @@ bool Shard::turn(Instant now) {
 
 Instant Shard::Impl::next_deadline() const {
     Instant when = std::min(scheduler.next_deadline(), completions.next_deadline());
+    if (mailbox.busy()) when = std::min(when, now + kBlindSleep);  // a call that waits for a process
     for (const auto& d : devices) {
         when = std::min(when, d->setup.port->next_deadline());
         if (d->setup.port->wake_fd() < 0) when = std::min(when, now + kBlindSleep);
@@ -103,7 +104,7 @@ Instant Shard::Impl::next_deadline() const {
 }
 
 bool Shard::Impl::may_sleep() const {
-    if (!scheduler.idle() || mailbox.busy() || completions.owes() || !mover.idle() || !transmitter.idle()) return false;
+    if (!scheduler.idle() || mailbox.arrived() || completions.owes() || !mover.idle() || !transmitter.idle()) return false;
     return std::all_of(devices.begin(), devices.end(), [](const auto& d) { return d->tx.empty() && d->loop.empty(); });
 }
 

@@ -197,7 +197,7 @@ int Shard::modify_qp(uint32_t qpn, const transport::QpAttr& attr, uint32_t mask,
     if (record == nullptr) return ENOENT;
     const bool reset = (mask & qp_attr_mask::kState) && attr.state == QpState::Reset;
     // What will be refused (the same in every state) must not stop the QP meanwhile.
-    if (reset && record->jobs_out() && record->qp.may_modify(attr, mask) == 0) {
+    if (reset && (record->jobs_out() || !impl_->placement.settled(*record)) && record->qp.may_modify(attr, mask) == 0) {
         record->quiesced = true;
         return EAGAIN;
     }
@@ -248,7 +248,7 @@ bool Shard::destroy_qp(uint32_t qpn) {
     if (it == impl_->records.end()) return true;
     QpRecord& record = *it->second;
     if (!record.dying) impl_->detach(record);
-    if (record.jobs_out()) return false;
+    if (record.jobs_out() || !impl_->placement.settled(record)) return false;
     impl_->placement.forget(record);
     impl_->parking.forget(record);
     --record.session->qps;

@@ -77,7 +77,7 @@ bool AgentPath::submit_one(Operation& operation, uint64_t number) {
     if (operation.op == abi::AgentOp::Write && last_piece && reaches_end && length > kTailBytes) length -= kTailBytes;
 
     Job& job = jobs_[submitted_ % abi::kAgentJobs];
-    job = {number, operation.next_piece, operation.next_offset, length, 0, stage_tail_};
+    job = {number, operation.next_piece, operation.next_offset, length, 0, stage_tail_, false};
     if (!atomic) {
         if (!stage_alloc(length, job.stage_offset)) return false;
         job.stage_end = stage_tail_;
@@ -90,6 +90,7 @@ bool AgentPath::submit_one(Operation& operation, uint64_t number) {
     shared.result = static_cast<uint32_t>(abi::AgentResult::Fault);
     shared.compare_add = operation.compare_add;
     shared.swap = operation.swap;
+    shared.state.store(abi::agent_job_word(submitted_, abi::AgentJobState::Pending), std::memory_order_relaxed);
     if (operation.op == abi::AgentOp::Write)
         std::memcpy(ring_.stage + job.stage_offset, piece.local + operation.next_offset, length);
 
@@ -128,6 +129,10 @@ void AgentPath::finish(const Job& job, uint32_t index) {
         *const_cast<const volatile uint32_t*>(&shared.result);  // once: the other side may change it
     --operation.jobs_out;
     stage_head_ = job.stage_end;
+    if (operation.given_up && !job.cancelled) {
+        --operation.taken;
+        --taken_;
+    }
     if (operation.failed || operation.reported) return;
     if (result != static_cast<uint32_t>(abi::AgentResult::Ok)) {
         operation.failed = true;
@@ -157,6 +162,27 @@ void AgentPath::collect() {
     }
 }
 
+// Its jobs stay in the ring until the agent counts them; they are no longer connected to the caller's buffers. Those that
+// the agent has not begun it will not do.
+void AgentPath::give_up(Operation& operation, uint64_t number) {
+    operation.given_up = true;
+    operation.next_piece = static_cast<uint32_t>(operation.pieces.size());
+    operation.taken = operation.jobs_out;
+    for (uint32_t n = done_; n != submitted_; ++n) {
+        Job& job = jobs_[n % abi::kAgentJobs];
+        if (job.operation != number) continue;
+        job.cancelled = ring_.jobs[n % abi::kAgentJobs].change_state(n, abi::AgentJobState::Cancelled);
+        if (job.cancelled) --operation.taken;
+    }
+    taken_ += operation.taken;
+}
+
+bool AgentPath::passed(uint64_t number) const {
+    const size_t before = number <= first_ ? 0 : std::min<size_t>(number - first_, operations_.size());
+    return std::all_of(operations_.begin(), operations_.begin() + static_cast<ptrdiff_t>(before),
+                       [](const Operation& o) { return o.reported && o.taken == 0; });
+}
+
 void AgentPath::report(Operation& operation, std::deque<Result>& results) {
     if (operation.reported) return;
     operation.reported = true;
@@ -179,10 +205,7 @@ void AgentPath::poll(Instant now, std::deque<Result>& results) {
         const bool finished = operation.submitted() && operation.jobs_out == 0;
         if (!finished && now < operation.deadline) break;
         if (!finished && !operation.reported) {
-            // Overdue (a stopped process). Its jobs stay in the ring until the agent counts them; they are no longer
-            // connected to the caller's buffers.
-            operation.given_up = true;
-            operation.next_piece = static_cast<uint32_t>(operation.pieces.size());
+            give_up(operation, first_ + i);  // overdue (a stopped process)
         }
         report(operation, results);
     }
@@ -202,7 +225,7 @@ void AgentPath::abandon(std::deque<Result>& results) {
     }
     first_ += operations_.size();
     operations_.clear();
-    pump_at_ = 0;
+    pump_at_ = taken_ = 0;
 }
 
 }  // namespace rocemu::payload

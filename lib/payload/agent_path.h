@@ -25,12 +25,14 @@ class AgentPath {
     void poll(Instant now, std::deque<Result>& results);
     // Everything pending ends as GivenUp, and so will all that comes: nothing is submitted any more.
     void abandon(std::deque<Result>& results);
-    [[nodiscard]] size_t pending() const { return pending_; }
-    // Number of the next operation, and whether all before `number` were reported (they are, in order).
+    // Results are owed.
+    [[nodiscard]] bool pending() const { return pending_ != 0; }
+    // The agent has something to do, be it the rest of what was given up.
+    [[nodiscard]] bool busy() const { return pending_ != 0 || taken_ != 0; }
+    [[nodiscard]] bool empty() const { return operations_.empty(); }
+    // Number of the next operation, and whether the agent is done with all before `number`.
     [[nodiscard]] uint64_t next() const { return first_ + operations_.size(); }
-    [[nodiscard]] bool passed(uint64_t number) const {
-        return number <= first_ || operations_[number - 1 - first_].reported;
-    }
+    [[nodiscard]] bool passed(uint64_t number) const;
 
   private:
     struct Operation {
@@ -40,6 +42,7 @@ class AgentPath {
         uint32_t next_piece = 0;   // first one not completely submitted
         uint32_t next_offset = 0;  // bytes of it that are
         uint32_t jobs_out = 0;
+        uint32_t taken = 0;  // given up: of them, those that could not be taken back
         uint64_t compare_add = 0, swap = 0, original = 0;
         bool failed = false;
         bool given_up = false;
@@ -55,6 +58,7 @@ class AgentPath {
         uint32_t length = 0;
         uint32_t stage_offset = 0;
         uint64_t stage_end = 0;
+        bool cancelled = false;
     };
 
     void enqueue(Operation operation);
@@ -63,6 +67,7 @@ class AgentPath {
     void pump();
     void collect();
     void finish(const Job& job, uint32_t index);
+    void give_up(Operation& operation, uint64_t number);
     void report(Operation& operation, std::deque<Result>& results);
 
     abi::AgentRing& ring_;
@@ -72,6 +77,7 @@ class AgentPath {
     uint64_t first_ = 0;  // number of operations_.front()
     size_t pump_at_ = 0;  // index of the first operation that is not submitted completely
     size_t pending_ = 0;  // not reported
+    size_t taken_ = 0;    // of all operations
     std::array<Job, abi::kAgentJobs> jobs_{};
     uint32_t submitted_ = 0, done_ = 0;
     uint64_t stage_head_ = 0, stage_tail_ = 0;  // free-running byte positions

@@ -89,7 +89,7 @@ struct PayloadMover::Impl {
         if (space.mappings.empty()) return Outcome::Pending;
         // What the agent has not done yet stays in front, and what was deferred, which it places before it does anything.
         if (space.info.path == Path::Agent) {
-            if (space.agent && space.agent->pending() > 0) return Outcome::Pending;
+            if (space.agent && space.agent->busy()) return Outcome::Pending;
             if (space.deferred && !space.deferred->empty()) return Outcome::Pending;
         }
         for (const Piece& piece : pieces)
@@ -301,7 +301,7 @@ bool PayloadMover::defer(memory::SpaceId id, std::span<const Piece> pieces, std:
     Space* space = impl_->find(id);
     if (!space || !space->deferred) return false;
     // What waits or is with the agent stays in front; what is mapped needs no second copy.
-    if (!space->waiting.empty() || (space->agent && space->agent->pending() > 0)) return false;
+    if (!space->waiting.empty() || (space->agent && space->agent->busy())) return false;
     if (!space->mappings.empty())
         for (const Piece& piece : pieces)
             if (space->mappings.find(piece) != nullptr) return false;
@@ -318,7 +318,7 @@ bool PayloadMover::take_deferred_fault(memory::SpaceId& of, Origin& origin) {
 
 size_t PayloadMover::poll(Instant now, std::span<Result> results) {
     for (auto& [id, space] : impl_->spaces) {
-        if (space.agent && space.agent->pending() > 0) space.agent->poll(now, impl_->results);
+        if (space.agent && !space.agent->empty()) space.agent->poll(now, impl_->results);
         if (space.deferred && !space.deferred->empty()) space.deferred->retire();
         if (!space.waiting.empty()) impl_->resume(space, now);
     }
@@ -345,7 +345,7 @@ bool PayloadMover::passed(memory::SpaceId id, uint64_t fence) const {
 bool PayloadMover::idle() const {
     if (!impl_->results.empty()) return false;
     for (const auto& [id, space] : impl_->spaces)
-        if ((space.agent && space.agent->pending() > 0) || !space.waiting.empty()) return false;
+        if ((space.agent && space.agent->pending()) || !space.waiting.empty()) return false;
     return true;
 }
 

@@ -106,10 +106,11 @@ class PayloadMover {
 
     // Results of pending jobs, in order per space; jobs older than kJobTimeout end as GivenUp.
     size_t poll(Instant now, std::span<Result> results);
-    [[nodiscard]] bool idle() const;  // nothing pending
+    [[nodiscard]] bool idle() const;  // no result is owed
 
     // For deregistration: passed(space, fence(space)) becomes true when every job submitted before the fence has ended,
-    // so that nothing is copied afterwards. Unknown spaces have passed everything.
+    // so that nothing is copied afterwards. (Of a job that was given up while the process did not run a part may be under
+    // way there: it ends when the process goes on.) Unknown spaces have passed everything.
     [[nodiscard]] uint64_t fence(memory::SpaceId space) const;
     [[nodiscard]] bool passed(memory::SpaceId space, uint64_t fence) const;
 

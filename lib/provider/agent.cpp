@@ -81,7 +81,7 @@ void serve(const AgentStart& start) {
         start.session->receive_stage().drain();
         while (done != submitted) {
             abi::AgentJob& job = ring.jobs[done % abi::kAgentJobs];
-            const bool ok = execute(copy, job);
+            const bool ok = job.change_state(done, abi::AgentJobState::Taken) && execute(copy, job);
             job.result = static_cast<uint32_t>(ok ? abi::AgentResult::Ok : abi::AgentResult::Fault);
             ring.done.store(++done, std::memory_order_release);
         }

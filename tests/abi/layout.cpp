@@ -113,6 +113,7 @@ void session(Layout& l) {
     FIELD(AgentJob, compare_add);
     FIELD(AgentJob, swap);
     FIELD(AgentJob, original);
+    FIELD(AgentJob, state);
     SIZE(AgentRing);
     FIELD(AgentRing, submitted);
     FIELD(AgentRing, done);

@@ -64,6 +64,11 @@ struct AppSession {
         if (d.summary[summary].fetch_or(uint64_t{1} << (word % 64)) != 0) return;
         d.top.fetch_or(uint64_t{1} << summary);
     }
+    // It may have stood still in the middle of a job.
+    static bool takes(abi::AgentJob& job, uint32_t n) {
+        return job.state == abi::agent_job_word(n, abi::AgentJobState::Taken) ||
+               job.change_state(n, abi::AgentJobState::Taken);
+    }
     // What the agent thread does, one pass over the ring.
     void serve_agent() {
         auto& r = *agent->as<abi::AgentRing>();
@@ -71,7 +76,9 @@ struct AppSession {
             abi::AgentJob& job = r.jobs[n % abi::kAgentJobs];
             auto* va = reinterpret_cast<std::byte*>(job.va);
             job.result = static_cast<uint32_t>(abi::AgentResult::Ok);
-            if (job.va < 4096) {
+            if (!takes(job, n)) {
+                // the daemon does not want it any more
+            } else if (job.va < 4096) {
                 job.result = static_cast<uint32_t>(abi::AgentResult::Fault);
             } else if (job.op == static_cast<uint32_t>(abi::AgentOp::Read)) {
                 std::memcpy(r.stage + job.stage_offset, va, job.length);

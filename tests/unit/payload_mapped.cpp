@@ -141,6 +141,14 @@ TEST_CASE("nothing overtakes what the agent has not done yet") {
         CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64)}) == Outcome::Done);
         CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64, 0)}) == Outcome::Pending);
         CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64)}) == Outcome::Pending);
+        // Nor what it has begun when it is given up.
+        REQUIRE(ring->jobs[0].change_state(0, abi::AgentJobState::Taken));
+        Result r{};
+        for (int i = 0; i < 2; ++i) {
+            REQUIRE(w.mover.poll({PayloadMover::kJobTimeout + 1}, {&r, 1}) == 1);
+            CHECK(r.outcome == Outcome::GivenUp);
+        }
+        CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64)}) == Outcome::Pending);
         CHECK(w.count(stats::Counter::payload_mapped_bytes) == 64);
         w.mover.remove_space(1);
     }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -66,9 +67,15 @@ struct Agent {
                 ring->sleeping.store(0);
                 continue;
             }
-            for (; n != submitted; ++n) execute(ring->jobs[n % abi::kAgentJobs]);
+            for (; n != submitted; ++n)
+                if (takes(ring->jobs[n % abi::kAgentJobs], n)) execute(ring->jobs[n % abi::kAgentJobs]);
             ring->done.store(n, std::memory_order_release);
         }
+    }
+    // It may have stood still in the middle of a job.
+    static bool takes(abi::AgentJob& job, uint32_t n) {
+        return job.state == abi::agent_job_word(n, abi::AgentJobState::Taken) ||
+               job.change_state(n, abi::AgentJobState::Taken);
     }
     void execute(abi::AgentJob& job) {
         ++executed;
@@ -297,6 +304,28 @@ TEST_CASE("agent that does nothing: given up after the time limit, and again usa
                          {PayloadMover::kJobTimeout}, w.result) == Outcome::Pending);
     r = w.wait({PayloadMover::kJobTimeout + 1});
     CHECK((r.cookie == 999 && r.outcome == Outcome::Done));
+}
+
+TEST_CASE("of what was given up the agent does what it has begun, and a fence waits for that only") {
+    World w;
+    Agent agent;
+    w.add(Path::Agent, 0, agent.ring);
+    std::vector<std::byte> local(64, std::byte{1}), app(64);
+    REQUIRE(w.copy(Direction::ToSpace, {{local.data(), address(app.data()), 64}}, 1) == Outcome::Pending);
+    const uint64_t fence = w.mover.fence(1);
+    REQUIRE(agent.ring->submitted == 2);  // the last eight bytes are a job of their own
+    const bool begun = GENERATE(false, true);
+    if (begun) REQUIRE(agent.ring->jobs[0].change_state(0, abi::AgentJobState::Taken));
+    Result r{};
+    REQUIRE(w.mover.poll({PayloadMover::kJobTimeout}, {&r, 1}) == 1);
+    REQUIRE(r.outcome == Outcome::GivenUp);
+    CHECK(w.mover.idle());
+    CHECK(w.mover.passed(1, fence) == !begun);
+    agent.start();
+    while (agent.ring->done != 2) std::this_thread::yield();
+    CHECK(w.mover.poll({PayloadMover::kJobTimeout + 1}, {&r, 1}) == 0);
+    CHECK(w.mover.passed(1, fence));
+    CHECK(std::count(app.begin(), app.end(), std::byte{1}) == (begun ? 56 : 0));
 }
 
 TEST_CASE("agent that lies about its count is not believed") {
