@@ -6,9 +6,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 #include <atomic>
+#include <cstring>
 #include <vector>
 
 #include "base/spsc_ring.h"
@@ -122,9 +123,11 @@ class RootPort final : public Port {
         forward_tx(now);
         return real_.tx_burst(now, frames);
     }
-    // A port that cannot wake us is looked at every millisecond, one that is full much sooner.
+    // What waits in the lanes is sent at once; a port that cannot wake us is looked at every millisecond, one that is full
+    // much sooner.
     [[nodiscard]] Instant next_deadline() const override {
         if (held_count_ != 0) return last_ + 20 * kMicrosecond;
+        if (std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return !lane->tx.empty(); })) return last_;
         return real_.wake_fd() < 0 ? last_ + kMillisecond : real_.next_deadline();
     }
     [[nodiscard]] int wake_fd() const override { return epoll_fd_; }  // of both: readable when one of them is

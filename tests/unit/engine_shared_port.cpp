@@ -121,6 +121,28 @@ TEST_CASE("shard 0 sleeps, and a frame of another shard wakes it", "[engine]") {
     pool.free(real.sent);
 }
 
+TEST_CASE("shard 0 does not sleep while frames of other shards wait in its rings", "[engine]") {
+    HeapPool pool;
+    FakePort real;
+    engine::SharedPort shared(real, pool, 2);
+    auto& root = shared.port(0);
+    std::array<engine::Frame, 200> many;
+    for (auto& f : many) f = roce(pool, 1);
+    REQUIRE(shared.port(1).tx_burst({}, many) == many.size());
+    std::array<engine::Frame, 4> frames;
+    const Instant now{kSecond};
+    // As a shard goes to sleep, with nothing received.
+    for (int looks = 0; looks < 10 && real.sent.size() < many.size(); ++looks) {
+        root.prepare_sleep();
+        REQUIRE(root.rx_burst(now, frames) == 0);
+        CHECK((real.sent.size() == many.size() || root.next_deadline() <= now));
+        root.end_sleep();
+    }
+    CHECK(real.sent.size() == many.size());
+    CHECK(root.next_deadline() > now);
+    pool.free(real.sent);
+}
+
 TEST_CASE("frames on the way when everything ends go back to the pool", "[engine]") {
     HeapPool pool;
     FakePort real;
