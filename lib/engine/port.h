@@ -52,6 +52,8 @@ class Port {
     // more and sleeps only if that returned nothing. end_sleep: no wake-up is needed any more.
     virtual void prepare_sleep() {}
     virtual void end_sleep() {}
+    // The NIC has another address now than info() said: what is sent there is for itself.
+    virtual void set_mac(std::span<const uint8_t, 6>) {}
     [[nodiscard]] virtual PortInfo info() const = 0;
 };
 

@@ -34,6 +34,7 @@ void Shard::set_port_state(DeviceId device, const PortState& state) {
         headers.replace_mac(d.mac, state.mac);
     });
     d.mac = state.mac;
+    d.setup.port->set_mac(state.mac);
 }
 
 void Shard::neighbour_moved(DeviceId device, const wire::Gid& address, const wire::MacAddress& mac) {

@@ -12,9 +12,11 @@
 #include <cstring>
 #include <vector>
 
+#include "base/fixed_ring.h"
 #include "base/spsc_ring.h"
 #include "engine/groups.h"
 #include "wire/dest_qp.h"
+#include "wire/mac.h"
 
 namespace rocemu::engine {
 
@@ -68,6 +70,12 @@ struct SharedPort::Impl {
 
 namespace {
 
+PortInfo info_of(const Port& real) {
+    PortInfo info = real.info();
+    info.receives_own_frames = true;  // whatever the real one does
+    return info;
+}
+
 // Any shard but 0: talks to its lane only.
 class LanePort final : public Port {
   public:
@@ -81,7 +89,7 @@ class LanePort final : public Port {
     [[nodiscard]] int wake_fd() const override { return lane_.other.fd; }
     void prepare_sleep() override { lane_.other.prepare(); }
     void end_sleep() override { lane_.other.sleeping.store(0, std::memory_order_relaxed); }
-    [[nodiscard]] PortInfo info() const override { return real_.info(); }
+    [[nodiscard]] PortInfo info() const override { return info_of(real_); }
 
   private:
     Port& real_;
@@ -94,6 +102,8 @@ class RootPort final : public Port {
   public:
     RootPort(Port& real, FramePool& pool, Bell& bell, std::vector<std::unique_ptr<Lane>>& lanes)
         : real_(real), pool_(pool), bell_(bell), lanes_(lanes), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+        const PortInfo info = real_.info();
+        set_mac(info.mac);
         watch(bell_.fd);
         if (real_.wake_fd() >= 0) watch(real_.wake_fd());
     }
@@ -101,33 +111,37 @@ class RootPort final : public Port {
     size_t rx_burst(Instant now, std::span<Frame> frames) override {
         last_ = now;
         forward_tx(now);
-        const size_t n = real_.rx_burst(now, frames);
-        const auto shards = static_cast<uint32_t>(lanes_.size()) + 1;
         size_t kept = 0;
+        for (; kept < frames.size() && !own_.empty(); own_.pop()) frames[kept++] = own_.front();
+        const std::span<Frame> rest = frames.subspan(kept);
+        const size_t n = real_.rx_burst(now, rest);
         for (size_t i = 0; i < n; ++i) {
-            const uint32_t qpn = wire::dest_qp_of({frames[i].data, frames[i].length});
-            if (qpn == kMulticastQpn) copy_to_all(frames[i]);  // members may be anywhere; shard 0 keeps the frame
-            const uint32_t owner = qpn == kMulticastQpn ? 0 : qpn == wire::kNoDestQp ? 0 : wire::shard_of_qpn(qpn, shards);
-            if (owner == 0) {
-                frames[kept++] = frames[i];
-                continue;
-            }
-            Lane& lane = *lanes_[owner - 1];
+            const bool group = is_for_group(rest[i]);
+            if (group) copy_to_all(rest[i], 0);  // members may be anywhere; shard 0 keeps the frame
+            const uint32_t owner = group ? 0 : owner_of(rest[i]);
             // A NIC's full receive queue loses the frame; the transport repeats it.
-            if (lane.rx.push({&frames[i], 1}) == 0) pool_.free({&frames[i], 1});
-            lane.other.ring();
+            if (owner == 0)
+                frames[kept++] = rest[i];
+            else if (!give(rest[i], owner))
+                pool_.free({&rest[i], 1});
         }
         return kept;
     }
     size_t tx_burst(Instant now, std::span<Frame> frames) override {
         forward_tx(now);
-        return real_.tx_burst(now, frames);
+        // What is left of a call comes again with the next one.
+        for (; copied_ < frames.size(); ++copied_)
+            if (is_for_group(frames[copied_])) copy_to_all(frames[copied_], 0);
+        const size_t n = send(now, frames);
+        copied_ -= n;
+        return n;
     }
     // What waits in the lanes is sent at once; a port that cannot wake us is looked at every millisecond, one that is full
     // much sooner.
     [[nodiscard]] Instant next_deadline() const override {
         if (held_count_ != 0) return last_ + 20 * kMicrosecond;
-        if (std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return !lane->tx.empty(); })) return last_;
+        if (!own_.empty() || std::any_of(lanes_.begin(), lanes_.end(), [](const auto& l) { return !l->tx.empty(); }))
+            return last_;
         return real_.wake_fd() < 0 ? last_ + kMillisecond : real_.next_deadline();
     }
     [[nodiscard]] int wake_fd() const override { return epoll_fd_; }  // of both: readable when one of them is
@@ -139,10 +153,12 @@ class RootPort final : public Port {
         real_.end_sleep();
         bell_.sleeping.store(0, std::memory_order_relaxed);
     }
-    [[nodiscard]] PortInfo info() const override { return real_.info(); }
+    void set_mac(std::span<const uint8_t, 6> mac) override { std::copy(mac.begin(), mac.end(), mac_.begin()); }
+    [[nodiscard]] PortInfo info() const override { return info_of(real_); }
 
     ~RootPort() override {
         pool_.free({held_.data(), held_count_});
+        for (; !own_.empty(); own_.pop()) pool_.free({&own_.front(), 1});
         if (epoll_fd_ >= 0) close(epoll_fd_);
     }
 
@@ -152,26 +168,71 @@ class RootPort final : public Port {
         event.events = EPOLLIN;
         epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
     }
-    void copy_to_all(const Frame& frame) {
-        for (auto& lane : lanes_) {
+    [[nodiscard]] bool is_to_self(const Frame& frame) const { return wire::same_mac(frame.data, mac_); }
+    [[nodiscard]] static bool is_for_group(const Frame& frame) {
+        return (std::to_integer<uint8_t>(frame.data[0]) & 1) != 0 &&
+               wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn;
+    }
+    // Which shard has the QP; shard 0 has what names none.
+    [[nodiscard]] uint32_t owner_of(const Frame& frame) const {
+        const uint32_t qpn = wire::dest_qp_of({frame.data, frame.length});
+        return qpn == wire::kNoDestQp ? 0 : wire::shard_of_qpn(qpn, static_cast<uint32_t>(lanes_.size()) + 1);
+    }
+    // False: there is no room.
+    bool give(const Frame& frame, uint32_t shard) {
+        if (shard == 0) {
+            if (own_.full()) return false;
+            own_.push(frame);
+            return true;
+        }
+        Lane& lane = *lanes_[shard - 1];
+        if (lane.rx.push({&frame, 1}) == 0) return false;
+        lane.other.ring();
+        return true;
+    }
+    // `from` has it already.
+    void copy_to_all(const Frame& frame, uint32_t from) {
+        for (uint32_t shard = 0; shard <= lanes_.size(); ++shard) {
+            if (shard == from) continue;
             Frame copy;
             if (!pool_.alloc({&copy, 1})) return;
             std::memcpy(copy.data, frame.data, frame.length);
             copy.length = frame.length;
-            if (lane->rx.push({&copy, 1}) == 0) pool_.free({&copy, 1});
-            lane->other.ring();
+            if (!give(copy, shard)) pool_.free({&copy, 1});
         }
+    }
+    // Frames of any shard. IEEE 802.3: a NIC does not put what is for itself on the wire, nor does the wire bring it back;
+    // the shard of the QP gets it.
+    size_t send(Instant now, std::span<Frame> frames) {
+        size_t n = 0;
+        while (n < frames.size()) {
+            if (is_to_self(frames[n])) {
+                if (!give(frames[n], owner_of(frames[n]))) return n;
+                ++n;
+                continue;
+            }
+            size_t end = n + 1;
+            while (end < frames.size() && !is_to_self(frames[end])) ++end;
+            n += real_.tx_burst(now, frames.subspan(n, end - n));
+            if (n < end) return n;
+        }
+        return n;
     }
     // Frames of the other shards, a burst of each lane; what the port does not take is kept for the next call.
     void forward_tx(Instant now) {
         for (size_t i = 0; i <= lanes_.size(); ++i) {
             if (held_count_ != 0) {
-                const size_t taken = real_.tx_burst(now, {held_.data(), held_count_});
+                const size_t taken = send(now, {held_.data(), held_count_});
                 for (size_t k = taken; k < held_count_; ++k) held_[k - taken] = held_[k];
                 held_count_ -= taken;
                 if (held_count_ != 0) return;
             }
-            if (i < lanes_.size()) held_count_ = lanes_[(next_ + i) % lanes_.size()]->tx.pop(held_);
+            if (i == lanes_.size()) break;
+            const size_t lane = (next_ + i) % lanes_.size();
+            held_count_ = lanes_[lane]->tx.pop(held_);
+            // No port returns them, and the sender's own members have theirs (Device::loop_back).
+            for (size_t k = 0; k < held_count_; ++k)
+                if (is_for_group(held_[k])) copy_to_all(held_[k], static_cast<uint32_t>(lane) + 1);
         }
         next_ = (next_ + 1) % lanes_.size();
     }
@@ -181,10 +242,13 @@ class RootPort final : public Port {
     Bell& bell_;
     std::vector<std::unique_ptr<Lane>>& lanes_;
     int epoll_fd_;
+    wire::MacAddress mac_{};
     Instant last_{};
     size_t next_ = 0;
     size_t held_count_ = 0;
     std::array<Frame, 64> held_;
+    FixedRing<Frame> own_{kRingFrames};  // received by shard 0 from this port itself
+    size_t copied_ = 0;  // frames that tx_burst did not take, of which there are copies already
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // SharedPort: lets several shards use a port that has one queue. Shard 0 polls it, keeps the frames whose destination
-// QP is its own and hands the others over by single-producer rings; frames to send come back the same way.
+// QP is its own and hands the others over by single-producer rings; frames to send come back the same way. What a shard
+// sends to the NIC itself, or to a group, gets to the other shards here: no wire brings it back.
 #pragma once
 
 #include <memory>
