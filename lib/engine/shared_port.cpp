@@ -116,9 +116,8 @@ class RootPort final : public Port {
         const std::span<Frame> rest = frames.subspan(kept);
         const size_t n = real_.rx_burst(now, rest);
         for (size_t i = 0; i < n; ++i) {
-            const bool group = is_for_group(rest[i]);
-            if (group) copy_to_all(rest[i], 0);  // members may be anywhere; shard 0 keeps the frame
-            const uint32_t owner = group ? 0 : owner_of(rest[i]);
+            if (is_for_group(rest[i])) copy_to_all(rest[i], 0);  // members may be anywhere; shard 0 keeps the frame
+            const uint32_t owner = is_to_self(rest[i]) ? owner_of(rest[i]) : 0;
             // A NIC's full receive queue loses the frame; the transport repeats it.
             if (owner == 0)
                 frames[kept++] = rest[i];
@@ -173,7 +172,7 @@ class RootPort final : public Port {
         return (std::to_integer<uint8_t>(frame.data[0]) & 1) != 0 &&
                wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn;
     }
-    // Which shard has the QP; shard 0 has what names none.
+    // Which shard has the QP; what names none, and frames for others, are for the rules of shard 0 (kRawShard).
     [[nodiscard]] uint32_t owner_of(const Frame& frame) const {
         const uint32_t qpn = wire::dest_qp_of({frame.data, frame.length});
         return qpn == wire::kNoDestQp ? 0 : wire::shard_of_qpn(qpn, static_cast<uint32_t>(lanes_.size()) + 1);

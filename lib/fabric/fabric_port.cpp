@@ -48,7 +48,8 @@ void FabricPort::Impl::flood(engine::Frame& frame) {
     const bool group = wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn;
     for (auto& to : net.nics) {
         if (!group) {
-            if (to.get() != &nic) send_copy(frame, inbox_of(*to, frame));
+            // For none of its QPs: for the rules of raw packet QPs, which are on shard 0 (engine/flows.h).
+            if (to.get() != &nic) send_copy(frame, *to->inboxes[0]);
             continue;
         }
         for (uint32_t s = 0; s < net.shards; ++s)

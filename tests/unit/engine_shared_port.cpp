@@ -140,6 +140,16 @@ TEST_CASE("what a shard sends to a group gets to the other shards of the port, o
     CHECK(pool.out() == 0);
 }
 
+TEST_CASE("frames for other addresses go to shard 0, where the rules for them are", "[engine]") {
+    HeapPool pool;
+    FakePort real;
+    engine::SharedPort shared(real, pool, 2);
+    real.incoming.push_back(roce(pool, 1, kOther));
+    std::array<engine::Frame, 4> frames;
+    REQUIRE(shared.port(0).rx_burst({}, frames) == 1);
+    pool.free({frames.data(), 1});
+}
+
 TEST_CASE("frames of all shards leave by the one port, in order, also when it is full for a while", "[engine]") {
     HeapPool pool;
     FakePort real;

@@ -112,6 +112,10 @@ TEST_CASE("a RoCE frame goes to the shard of its QP's bucket, others to shard 0"
     CHECK(n.receive(1, 0).size() == 3);  // buckets 0 and 255, and the other frame
     CHECK(n.receive(1, 1).size() == 1);
     CHECK(n.receive(1, 2).size() == 1);
+    // Nobody's, but rules of raw packet QPs may want it.
+    REQUIRE(n.send(0, n.roce({2, 9, 9, 9, 9, 9}, 0x101), 2));
+    CHECK(n.receive(1, 0).size() == 1);
+    CHECK(n.receive(1, 1).empty());
 }
 
 TEST_CASE("a sleeper is woken exactly when it said that it sleeps", "[fabric]") {
