@@ -154,4 +154,26 @@ run_here mtu4200/daemons-start daemons_up || finish_tests
 pingpongs 4200 "" "-m 2048" "-m 4096" "-m 4096 -s 1048576 -c $some"
 for op in send write read; do perftests 4200 ib_${op}_bw "" "-m 4096 -s 8388608 $big"; done
 run_here mtu4200/daemons-end-cleanly daemons_down
+
+# One device on two shards: a pair of QPs of its own has an end on each.
+two_shards_up() { daemon_in daemon_a "$ns_a" "$sock_a" "$testlib_tmp/shards.log" '[daemon]' "lcores = $cpus"; }
+on_itself() {
+    local server out=$testlib_tmp/itself.out gid
+    gid=$(gid_of on_a $ip_a) && free_port "$ns_a" || return
+    on_a ibv_rc_pingpong -d rocemu0 -g "$gid" -p "$port" -n 100 -c >"$out" 2>&1 </dev/null &
+    server=$!
+    wait_until 20 listens "$port" "$ns_a" && on_a ibv_rc_pingpong -d rocemu0 -g "$gid" -p "$port" -n 100 -c $ip_a && wait $server || {
+        end_process $server
+        cat "$out"
+        return 1
+    }
+}
+cpus=$(python3 -c 'import os; print(sorted(os.sched_getaffinity(0))[:2])')
+if [[ $cpus == *,* ]]; then
+    run_here shards/daemon-starts two_shards_up || finish_tests
+    run_test shards/ibv_rc_pingpong 60 on_itself
+    run_here shards/daemon-ends-cleanly daemons_down
+else
+    skip_test shards "one CPU"
+fi
 finish_tests
