@@ -65,7 +65,7 @@ struct Shard::Impl {
     Completions completions{notifier};
     Placement placement{mover, keys, completions};
     Parking parking{placement, completions};
-    Transmitter transmitter{mover};
+    Transmitter transmitter{mover, keys};
     Scheduler scheduler;
     QpnTable live;  // QPs that packets and doorbells reach
     Receiver receiver;

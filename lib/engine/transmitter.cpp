@@ -75,7 +75,8 @@ void count_mapped(const QpRecord& record, const transport::TxPacket& packet) {
 
 }  // namespace
 
-Transmitter::Transmitter(payload::PayloadMover& mover) : mover_(mover), batch_(std::make_unique<transport::TxBatch>()) {
+Transmitter::Transmitter(payload::PayloadMover& mover, const memory::KeyTable& keys)
+    : mover_(mover), keys_(keys), batch_(std::make_unique<transport::TxBatch>()) {
     for (uint32_t i = 0; i < kJobs; ++i) {
         jobs_.push_back(std::make_unique_for_overwrite<TxJob>());
         jobs_.back()->next = free_;
@@ -149,7 +150,7 @@ void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
             const auto& segment = batch_->segments.items[packet.seg_first + s];
             if (segment.length == 0) continue;
             job.pieces[job.pieces_used] = {local, segment.va, segment.length, segment.key};
-            job.spaces[job.pieces_used] = segment.space;
+            job.sources[job.pieces_used] = {segment.space, segment.region};
             job.owner[job.pieces_used++] = static_cast<uint8_t>(job.builds_used);
             local += segment.length;
         }
@@ -177,7 +178,7 @@ Transmitter::Outcome Transmitter::run(QpRecord& record, uint32_t budget_bytes, I
     record.gathering = true;
     ++record.session->gathers;
     const uint64_t failed = failed_;
-    advance(job, now);
+    advance(job, false, now);
     outcome.more |= failed_ != failed;  // already: there may be a NAK to send, or packets that have not left
     return outcome;
 }
@@ -191,10 +192,18 @@ void Transmitter::pace(const TxJob& job, Instant now) {
     job.record->pace.spend(bytes, now);
 }
 
-bool Transmitter::start_run(TxJob& job, Instant now, payload::Result& result) {
-    const memory::SpaceId space = job.spaces[job.run_first];
+bool Transmitter::start_run(TxJob& job, bool late, Instant now, payload::Result& result) {
+    const memory::SpaceId space = job.sources[job.run_first].space;
     job.run_end = job.run_first + 1;
-    while (job.run_end < job.pieces_used && job.spaces[job.run_end] == space) ++job.run_end;
+    while (job.run_end < job.pieces_used && job.sources[job.run_end].space == space) ++job.run_end;
+    // IBTA 10.6.3: nothing reaches a region after its deregistration has ended.
+    for (uint32_t i = job.run_first; late && i < job.run_end; ++i) {
+        const payload::Piece& piece = job.pieces[i];
+        if (keys_.holds({space, piece.length, piece.va, piece.key, job.sources[i].region})) continue;
+        result.failed_piece = i - job.run_first;
+        result.outcome = payload::Outcome::Fault;
+        return true;
+    }
     const std::span<const payload::Piece> pieces{job.pieces.data() + job.run_first, job.run_end - job.run_first};
     const auto outcome =
         mover_.copy(space, payload::Direction::FromSpace, pieces, reinterpret_cast<uintptr_t>(&job), now, result);
@@ -202,10 +211,10 @@ bool Transmitter::start_run(TxJob& job, Instant now, payload::Result& result) {
     return outcome != payload::Outcome::Pending;
 }
 
-void Transmitter::advance(TxJob& job, Instant now) {
+void Transmitter::advance(TxJob& job, bool late, Instant now) {
     while (job.run_first < job.pieces_used) {
         payload::Result result{};
-        job.record->reads_memory = !start_run(job, now, result);
+        job.record->reads_memory = !start_run(job, late, now, result);
         if (job.record->reads_memory) return;
         if (result.outcome != payload::Outcome::Done) {
             const uint32_t piece = std::min(job.run_first + result.failed_piece, job.run_end - 1);
@@ -287,7 +296,7 @@ QpRecord& Transmitter::handle_result(const payload::Result& result, Instant now)
         finish(job, job.owner[piece], now);
     } else {
         job.run_first = job.run_end;
-        advance(job, now);
+        advance(job, true, now);
     }
     return record;
 }

@@ -45,7 +45,11 @@ struct TxJob {
     // Not initialised: jobs that are never used cost no memory.
     std::array<Build, transport::kTxBatchPackets> builds;
     std::array<payload::Piece, transport::kBatchSegments> pieces;
-    std::array<memory::SpaceId, transport::kBatchSegments> spaces;
+    struct Source {
+        memory::SpaceId space;
+        uint32_t region;  // in which a piece lies
+    };
+    std::array<Source, transport::kBatchSegments> sources;
     std::array<uint8_t, transport::kBatchSegments> owner;  // build a piece belongs to
 };
 
@@ -55,7 +59,7 @@ class Transmitter {
     static constexpr uint32_t kReservedJobs = 32;  // for sessions with nothing out
     static constexpr uint32_t kGathersPerSession = 2;
 
-    explicit Transmitter(payload::PayloadMover& mover);
+    Transmitter(payload::PayloadMover& mover, const memory::KeyTable& keys);
     ~Transmitter();
 
     // A batch may be started: a job is free, the device can take a batch and has frames for it.
@@ -82,15 +86,17 @@ class Transmitter {
                        const wire::HeaderTemplate& headers);
     // Charges the batch to the QP's rate limit; more of it may have to wait.
     void pace(const TxJob& job, Instant now);
-    // Gathers until the end (then sends) or until one is out.
-    void advance(TxJob& job, Instant now);
-    bool start_run(TxJob& job, Instant now, payload::Result& result);
+    // Gathers until the end (then sends) or until one is out. `late`: the pieces were resolved in an earlier turn; memory
+    // that was deregistered since is not read any more.
+    void advance(TxJob& job, bool late, Instant now);
+    bool start_run(TxJob& job, bool late, Instant now, payload::Result& result);
     // Sends builds [0, good), now or when the device has room; the others are dropped and, if there are any, the core
     // is told.
     void finish(TxJob& job, uint32_t good, Instant now);
     void send(TxJob& job, Instant now);
 
     payload::PayloadMover& mover_;
+    const memory::KeyTable& keys_;
     std::vector<std::unique_ptr<TxJob>> jobs_;
     TxJob* free_ = nullptr;
     uint32_t free_count_ = 0;

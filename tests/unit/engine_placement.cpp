@@ -245,3 +245,40 @@ TEST_CASE("a program that reports a fault of a QP that is gone ends nobody else'
     REQUIRE(w.shard.query_qp(next.qpn, &attr));
     CHECK(attr.state == QpState::Rts);
 }
+
+TEST_CASE("what an agent did not fetch in time is not read from deregistered memory", "[engine][10.6.3]") {
+    EngineWorld w;
+    AppSession &agent = w.add_session(payload::Path::Agent), &sa = w.add_session(), &sb = w.add_session();
+    AppCq &cq_a = w.add_cq(sa), &cq_b = w.add_cq(sb);
+    AppQp &a = w.add_qp(sa, cq_a, cq_a, 0), &b = w.add_qp(sb, cq_b, cq_b, 1);
+    REQUIRE(w.connect(a, b) == 0);
+    std::vector<uint8_t> theirs(64, 1), ours(64, 2), dst(4096);
+    // An imported region: of this protection domain, and of the other process.
+    memory::Region imported;
+    imported.key = w.next_key += 256;
+    imported.pd = sa.id;
+    imported.access = access_flags::kLocalWrite;
+    imported.iova = imported.va = reinterpret_cast<uintptr_t>(theirs.data());
+    imported.length = theirs.size();
+    imported.space = agent.id;
+    w.shard.keys().insert(imported);
+    const uint32_t key = w.add_mr(sa, ours.data(), ours.size());
+    const uint32_t to = w.add_mr(sb, dst.data(), dst.size());
+    auto wqe = make_wqe(WrOpcode::RdmaWrite);
+    wqe.remote_addr = reinterpret_cast<uintptr_t>(dst.data());
+    wqe.rkey = to;
+    a.post_send(wqe, {sge(theirs.data(), 64, imported.key), sge(ours.data(), 64, key)});
+    w.agents_run = false;
+    w.turns(50);
+    const bool dereg = GENERATE(false, true);
+    if (dereg) {
+        REQUIRE(w.shard.keys().remove(key));
+        uint64_t fence = 0;
+        REQUIRE(w.run_until([&] { return w.shard.payload_passed(sa.id, fence); }, 10));
+    }
+    w.agents_run = true;
+    abi::Cqe cqe;
+    REQUIRE(w.wait_cqe(cq_a, cqe));
+    CHECK(static_cast<WcStatus>(cqe.status) == (dereg ? WcStatus::LocProtErr : WcStatus::Success));
+    CHECK(std::count(dst.begin(), dst.end(), 2) == (dereg ? 0 : 64));
+}
