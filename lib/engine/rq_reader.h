@@ -19,8 +19,8 @@ void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge
 // Fills the core's window, but not in RESET. False: the producer index is impossible.
 bool top_up_receives(QpRecord& record);
 
-// Before each packet that takes a receive, or whose answer promises some. Looks at the application's producer index (a cache line that it writes) only
-// when less than half of the window is left.
+// Before each packet that takes a receive, or whose answer promises some. Looks at the application's producer index (a
+// cache line that it writes) only when less than half of the window is left.
 bool top_up_if_low(QpRecord& record);
 
 }  // namespace rocemu::engine
