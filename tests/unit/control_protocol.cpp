@@ -41,6 +41,12 @@ abi::ModifyQpRequest to_rtr(uint32_t qpn, const char* dgid) {
     return r;
 }
 
+// UBSan asks by a pipe whether an object's memory can be read: without descriptors it takes every object for a wrong one.
+#if !defined(__has_feature)
+#define __has_feature(x) 0
+#endif
+constexpr bool kNeedsDescriptors = __has_feature(undefined_behavior_sanitizer);
+
 // As long as it lives this process, daemon and clients, has room for `more` descriptors.
 class FewDescriptors {
   public:
@@ -63,6 +69,10 @@ class FewDescriptors {
 }  // namespace
 
 TEST_CASE("a daemon without descriptors refuses what needs one, and no session ends of it") {
+    if (kNeedsDescriptors) {
+        WARN("not with UBSan, which needs descriptors itself");
+        return;
+    }
     // Turned by the test: nobody else takes a descriptor meanwhile.
     ControlWorld world({}, ControlWorld::Drive::Turns);
     const auto turn = [&] { world.turn(); };
