@@ -127,20 +127,30 @@ void after(int fd, uint32_t id, const sockaddr_in6& from, const sockaddr_in6& to
     CHECK(query(fd, id + 100, RDMA_USER_CM_QUERY_GID, kPathRoom).error == ENOENT);
 }
 
-// The event of an id ends with it: the descriptor is not readable when GET_EVENT would wait.
-void ends(const sockaddr_in6& to) {
+// A channel with an id that resolves an address: its event is under way.
+struct Resolving {
+    int fd;
+    uint32_t id;
+};
+Resolving resolving(const sockaddr_in6& to) {
     const int fd = open("/dev/infiniband/rdma_cm", O_RDWR);
     rdma_ucm_resolve_ip address{};
     address.id = static_cast<uint32_t>(create_id(fd));
     address.timeout_ms = 2000;
     address.dst_addr = to;
     CHECK(command(fd, RDMA_USER_CM_CMD_RESOLVE_IP, address) >= 0);
+    return {fd, address.id};
+}
+
+// The event of an id ends with it: the descriptor is not readable when GET_EVENT would wait.
+void ends(const sockaddr_in6& to) {
+    const auto [fd, id] = resolving(to);
     pollfd p{fd, POLLIN, 0};
     CHECK(poll(&p, 1, 5000) == 1);
     rdma_ucm_destroy_id_resp reply{};
     rdma_ucm_destroy_id body{};
     body.response = reinterpret_cast<uint64_t>(&reply);
-    body.id = address.id;
+    body.id = id;
     CHECK(command(fd, RDMA_USER_CM_CMD_DESTROY_ID, body, sizeof reply) >= 0 && reply.events_reported == 0);
     CHECK(poll(&p, 1, 0) == 0);
     close(fd);
@@ -148,12 +158,7 @@ void ends(const sockaddr_in6& to) {
 
 // GET_EVENT needs no descriptor, as in the kernel.
 void without_descriptors(const sockaddr_in6& to) {
-    const int fd = open("/dev/infiniband/rdma_cm", O_RDWR);
-    rdma_ucm_resolve_ip address{};
-    address.id = static_cast<uint32_t>(create_id(fd));
-    address.timeout_ms = 2000;
-    address.dst_addr = to;
-    CHECK(command(fd, RDMA_USER_CM_CMD_RESOLVE_IP, address) >= 0);
+    const auto [fd, id] = resolving(to);
     rlimit before{};
     getrlimit(RLIMIT_NOFILE, &before);
     const int free = dup(fd);
