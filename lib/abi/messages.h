@@ -29,7 +29,7 @@ inline constexpr uint32_t kMaxShards = 32;
 inline constexpr uint32_t kNoRegion = 0xFFFFFFFF;
 
 // Where a queue lies. If `new_region_bytes` is not 0, the reply carries one fd: the memfd of region `region`, of that
-// size (sealed against shrinking and growing), to be mapped whole.
+// size (sealed against shrinking and growing), to be mapped whole. The first reply that tells of a region brings it.
 struct QueueRef {
     uint32_t region = kNoRegion;
     uint32_t entries = 0;  // power of two

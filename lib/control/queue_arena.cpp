@@ -36,8 +36,7 @@ bool QueueArena::take(uint32_t index, uint64_t bytes, QueueBlock& block) {
     return false;
 }
 
-int QueueArena::allocate(uint64_t bytes, QueueBlock& block, UniqueFd& new_region, uint64_t& new_region_bytes) {
-    new_region_bytes = 0;
+int QueueArena::allocate(uint64_t bytes, QueueBlock& block) {
     if (bytes == 0 || bytes > quota_) return ENOMEM;
     bytes = round_up(bytes, kAlign);
     for (uint32_t i = 0; i < regions_.size(); ++i)
@@ -49,8 +48,6 @@ int QueueArena::allocate(uint64_t bytes, QueueBlock& block, UniqueFd& new_region
     if (mapped_ + size > quota_) return ENOMEM;
     auto memory = SharedRegion::create(size);
     if (!memory) return errno;
-    new_region = memory->take_fd();
-    new_region_bytes = size;
     mapped_ += size;
     Region region;
     region.memory = std::move(memory);
@@ -60,6 +57,14 @@ int QueueArena::allocate(uint64_t bytes, QueueBlock& block, UniqueFd& new_region
     *place = std::move(region);
     take(static_cast<uint32_t>(place - regions_.begin()), bytes, block);
     return 0;
+}
+
+uint64_t QueueArena::introduce(const QueueBlock& block, std::vector<UniqueFd>& fds) {
+    const auto& memory = regions_[block.region - 1].memory;
+    UniqueFd fd = memory != nullptr ? memory->take_fd() : UniqueFd{};
+    if (!fd) return 0;
+    fds.push_back(std::move(fd));
+    return memory->bytes();
 }
 
 void QueueArena::retire(const QueueBlock& block) {

@@ -35,9 +35,11 @@ class QueueArena {
 
     explicit QueueArena(uint64_t quota_bytes) : quota_(quota_bytes) {}
 
-    // 0, ENOMEM (quota) or another errno. If a region was made for it, `new_region` is its descriptor (to be sent to
-    // the application, once) and new_region_bytes its size; else new_region_bytes is 0.
-    int allocate(uint64_t bytes, QueueBlock& block, UniqueFd& new_region, uint64_t& new_region_bytes);
+    // 0, ENOMEM (quota) or another errno.
+    int allocate(uint64_t bytes, QueueBlock& block);
+    // For the reply that tells of the block: its region's size and descriptor, if no reply has carried them yet; else 0 and
+    // none. Replies overtake each other, so it is the first that is sent, not that of the block for which the region was made.
+    uint64_t introduce(const QueueBlock& block, std::vector<UniqueFd>& fds);
     void free(const QueueBlock& block);
     // Nothing is cut from the block's region any more; it goes with the last block in it, and its number is used again. For
     // a region that the application could not map: its descriptor is sent once.

@@ -21,7 +21,7 @@ class SharedRegion {
 
     [[nodiscard]] std::byte* address() const { return address_; }
     [[nodiscard]] uint64_t bytes() const { return bytes_; }
-    // The mapping stays; descriptors are not kept (64k queue pairs must not need 64k of them).
+    // Once, then there is none: the mapping stays, but 64k queue pairs must not need 64k descriptors.
     UniqueFd take_fd() { return std::move(fd_); }
 
   private:

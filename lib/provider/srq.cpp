@@ -123,7 +123,6 @@ ROCEMU_EXPORT int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mask) {
     bool made = false;
     int rc = srq.session->call_for_queue(request, reply, reply.queue, &made);
     if (!made || (rc == 0 && (mask & IBV_SRQ_MAX_WR) == 0)) return rc;
-    if (rc == 0 && reply.queue.entries == 0) return EINVAL;  // what waits does not fit
     const uint32_t sges = srq.queue.max_sge;
     if (rc == 0 && !set_up(*srq.session, reply.queue, reply.max_wr, sges, abi::rq_stride(sges), srq.queue)) rc = EPROTO;
     if (rc != 0) srq.session->mark_dead();  // as when a CQ is resized

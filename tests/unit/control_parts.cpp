@@ -72,13 +72,11 @@ TEST_CASE("arena: blocks never overlap, come back zero, holes join") {
     QueueArena arena(8u << 20);
     std::mt19937 random(1);
     std::vector<std::pair<QueueBlock, uint8_t>> live;
-    UniqueFd fd;
-    uint64_t region_bytes = 0;
     for (int i = 0; i < 4000; ++i) {
         if (live.size() < 40 && random() % 3) {
             QueueBlock b;
             const uint64_t bytes = 1 + random() % 30000;
-            REQUIRE(arena.allocate(bytes, b, fd, region_bytes) == 0);
+            REQUIRE(arena.allocate(bytes, b) == 0);
             REQUIRE(b.offset % QueueArena::kAlign == 0);
             REQUIRE(all_are(b, 0));
             const auto mark = static_cast<uint8_t>(1 + random() % 255);
@@ -95,33 +93,48 @@ TEST_CASE("arena: blocks never overlap, come back zero, holes join") {
     CHECK(arena.used() == 0);
     const uint64_t mapped = arena.mapped();
     QueueBlock whole;
-    CHECK(arena.allocate(1u << 20, whole, fd, region_bytes) == 0);  // the holes of a region joined again
+    CHECK(arena.allocate(1u << 20, whole) == 0);  // the holes of a region joined again
     CHECK(arena.mapped() == mapped);
-    CHECK(arena.allocate(9u << 20, whole, fd, region_bytes) == ENOMEM);
-    CHECK(arena.allocate(0, whole, fd, region_bytes) == ENOMEM);
+    CHECK(arena.allocate(9u << 20, whole) == ENOMEM);
+    CHECK(arena.allocate(0, whole) == ENOMEM);
 }
 
 TEST_CASE("arena: a region that is retired gives no more, goes with its last block, and its number is used again") {
     QueueArena arena(8u << 20);
-    UniqueFd fd;
-    uint64_t bytes = 0;
+    std::vector<UniqueFd> fds;
     QueueBlock first, second, elsewhere, again;
-    REQUIRE(arena.allocate(1000, first, fd, bytes) == 0);
-    REQUIRE(arena.allocate(1000, second, fd, bytes) == 0);
-    REQUIRE((first.region == second.region && bytes == 0));
+    REQUIRE(arena.allocate(1000, first) == 0);
+    REQUIRE(arena.allocate(1000, second) == 0);
+    REQUIRE(first.region == second.region);
     arena.retire(first);
     arena.free(first);
-    REQUIRE(arena.allocate(1000, elsewhere, fd, bytes) == 0);
-    CHECK((bytes != 0 && elsewhere.region != first.region));
+    REQUIRE(arena.allocate(1000, elsewhere) == 0);
+    CHECK(elsewhere.region != first.region);
     CHECK(all_are(second, 0));  // still there
     const uint64_t mapped = arena.mapped();
     arena.free(second);
     CHECK(arena.mapped() < mapped);
-    REQUIRE(arena.allocate(3u << 20, again, fd, bytes) == 0);
-    CHECK((bytes != 0 && again.region == first.region));
+    CHECK(arena.introduce(second, fds) == 0);
+    REQUIRE(arena.allocate(3u << 20, again) == 0);
+    CHECK(again.region == first.region);
+    CHECK(arena.introduce(again, fds) != 0);
     arena.free(again);
     arena.free(elsewhere);
     CHECK(arena.used() == 0);
+}
+
+TEST_CASE("arena: the descriptor of a region goes with the first reply that tells of it, whichever that is") {
+    QueueArena arena(8u << 20);
+    std::vector<UniqueFd> fds;
+    QueueBlock first, second;
+    REQUIRE(arena.allocate(1000, first) == 0);
+    REQUIRE(arena.allocate(1000, second) == 0);
+    REQUIRE(first.region == second.region);
+    CHECK(arena.introduce(second, fds) == arena.mapped());
+    REQUIRE((fds.size() == 1 && fds[0]));
+    CHECK(arena.introduce(first, fds) == 0);
+    CHECK(arena.introduce(second, fds) == 0);
+    CHECK(fds.size() == 1);
 }
 
 TEST_CASE("pcapng: blocks with equal lengths before and behind, direction and comment") {

@@ -13,16 +13,13 @@ namespace rocemu::control {
 namespace {
 
 // The rings of a CQ, one a shard, in one block; the reply as far as it tells of them. 0 or errno.
-int make_rings(Control& control, Session& session, uint32_t cqe, QueueBlock& block, abi::CreateCqReply& reply,
-               std::vector<UniqueFd>& fds) {
+int make_rings(Control& control, Session& session, uint32_t cqe, QueueBlock& block, abi::CreateCqReply& reply) {
     static_assert((sizeof(abi::QueueHeader) + sizeof(abi::Cqe)) % abi::kCacheLine == 0);
     const uint32_t entries = std::bit_ceil(cqe);
     const uint32_t shards = control.shards.size();
     reply.rings = shards;
     reply.ring_bytes = sizeof(abi::QueueHeader) + uint64_t{entries} * sizeof(abi::Cqe);
-    fds.resize(1);
-    const int error = session.arena->allocate(reply.ring_bytes * shards, block, fds[0], reply.new_region_bytes);
-    if (!fds[0]) fds.clear();
+    const int error = session.arena->allocate(reply.ring_bytes * shards, block);
     reply.queue = {block.region, entries, sizeof(abi::Cqe), 0, block.offset};
     return error;
 }
@@ -55,9 +52,8 @@ void handle(Call& call, const abi::CreateCqRequest& request) {
     CqObject cq;
     cq.context = request.context;
     cq.channel = request.channel;
-    std::vector<UniqueFd> fds;
     abi::CreateCqReply reply;
-    if (const int error = make_rings(control, session, request.cqe, cq.block, reply, fds)) {
+    if (const int error = make_rings(control, session, request.cqe, cq.block, reply)) {
         control.cq_ids.give_back(*id);
         return call.reply.fail(error);
     }
@@ -80,9 +76,7 @@ void handle(Call& call, const abi::CreateCqRequest& request) {
             shard.create_cq(setup);
             return true;
         },
-        [reply, replier = call.reply, fds = std::make_shared<std::vector<UniqueFd>>(std::move(fds))]() mutable {
-            replier.send(reply, std::move(*fds));
-        });
+        [reply, block, session = call.session, replier = call.reply] { reply_with_queue(*session, block, reply, replier); });
 }
 
 namespace {
@@ -102,8 +96,7 @@ void move_rings(Control& control, const std::shared_ptr<Session>& session, const
         if (waiting_in(*ring_of(cq.block, cq.ring_bytes, i)) > request.cqe) return replier.fail(EINVAL);
     QueueBlock block;
     abi::ResizeCqReply reply;
-    auto fds = std::make_shared<std::vector<UniqueFd>>();
-    if (const int error = make_rings(control, *session, request.cqe, block, reply, *fds)) return replier.fail(error);
+    if (const int error = make_rings(control, *session, request.cqe, block, reply)) return replier.fail(error);
     reply.cq = request.cq;
     // What control knows changes at once, so that a second request finds it; the old rings are used until all have
     // moved.
@@ -116,9 +109,9 @@ void move_rings(Control& control, const std::shared_ptr<Session>& session, const
             shard.resize_cq(id, ring_of(fresh, ring_bytes, index), entries);
             return true;
         },
-        [old = block, reply, fds, session, replier]() mutable {
+        [old = block, fresh = cq.block, reply, session, replier] {
             session->arena->free(old);
-            replier.send(reply, std::move(*fds));
+            reply_with_queue(*session, fresh, reply, replier);
         });
 }
 

@@ -82,12 +82,11 @@ engine::QpSetup setup_of(const Control& control, const Session& session, const Q
 }
 
 // Numbers and memory of a new QP; 0 or errno, and nothing is kept then.
-int acquire(Control& control, Session& session, uint64_t bytes, QpObject& qp, uint32_t& qpn, UniqueFd& region_fd,
-            uint64_t& region_bytes) {
+int acquire(Control& control, Session& session, uint64_t bytes, QpObject& qp, uint32_t& qpn) {
     const auto slot = session.slots.take();
     if (!slot) return ENOMEM;
     const auto number = control.qpns.take(qp.shard);
-    const int error = number ? session.arena->allocate(bytes, qp.block, region_fd, region_bytes) : ENOMEM;
+    const int error = number ? session.arena->allocate(bytes, qp.block) : ENOMEM;
     if (error != 0) {
         session.slots.give_back(*slot);
         if (number) control.qpns.give_back(*number);
@@ -180,18 +179,14 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     qp.srq = request.srq;
     qp.shard = srq != nullptr ? srq->shard : raw ? engine::kRawShard : control.qpns.least_loaded();
     uint32_t qpn = 0;
-    std::vector<UniqueFd> fds(1);
-    abi::CreateQpReply reply;
-    if (const int error =
-            acquire(control, session, sizes.sq_bytes + sizes.rq_bytes, qp, qpn, fds[0], reply.new_region_bytes))
-        return call.reply.fail(error);
-    if (!fds[0]) fds.clear();
+    if (const int error = acquire(control, session, sizes.sq_bytes + sizes.rq_bytes, qp, qpn)) return call.reply.fail(error);
     ++pd->second.users;
     ++send_cq->second.users;
     if (receives) ++recv_cq->second.users;
     if (srq != nullptr) ++srq->users;
     session.qps.emplace(qpn, qp);
 
+    abi::CreateQpReply reply;
     reply.qpn = qpn;
     reply.slot = qp.slot;
     reply.shard = qp.shard;
@@ -209,7 +204,9 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
             shard.create_qp(setup);
             return true;
         },
-        [reply, replier = call.reply, fds = std::move(fds)]() mutable { replier.send(reply, std::move(fds)); });
+        [reply, block = qp.block, session = call.session, replier = call.reply] {
+            reply_with_queue(*session, block, reply, replier);
+        });
 }
 
 void remove_qp(Control& control, const std::shared_ptr<Session>& session, uint32_t qpn, std::function<void()> done) {

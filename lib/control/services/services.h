@@ -17,6 +17,14 @@ struct Call {
     std::vector<UniqueFd> fds;  // that came with the request
 };
 
+// The answer to a request that made a queue in `block`.
+template <typename Reply>
+void reply_with_queue(Session& session, const QueueBlock& block, Reply reply, Replier replier) {
+    std::vector<UniqueFd> fds;
+    reply.new_region_bytes = session.arena->introduce(block, fds);
+    replier.send(reply, std::move(fds));
+}
+
 #define MESSAGE(name, number) void handle(Call& call, const abi::name##Request& request);
 #include "abi/messages.def"
 #undef MESSAGE

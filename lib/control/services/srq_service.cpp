@@ -12,13 +12,10 @@
 namespace rocemu::control {
 namespace {
 
-// 0 or errno; the block, its queue as the reply tells it, and the region's descriptor if it is new.
-int make_queue(Session& session, uint32_t max_wr, uint32_t max_sge, QueueBlock& block, abi::QueueRef& ref,
-               std::vector<UniqueFd>& fds, uint64_t& new_region_bytes) {
+// 0 or errno; the block, and its queue as the reply tells it.
+int make_queue(Session& session, uint32_t max_wr, uint32_t max_sge, QueueBlock& block, abi::QueueRef& ref) {
     const uint32_t stride = abi::rq_stride(max_sge);
-    fds.resize(1);
-    const int error = session.arena->allocate(queue_bytes(max_wr, stride), block, fds[0], new_region_bytes);
-    if (!fds[0]) fds.clear();
+    const int error = session.arena->allocate(queue_bytes(max_wr, stride), block);
     ref = {block.region, max_wr, stride, 0, block.offset};
     return error;
 }
@@ -28,13 +25,11 @@ void resize(Call& call, const abi::ModifySrqRequest& request, SrqObject& srq) {
     struct Change {
         QueueBlock block;
         abi::ModifySrqReply reply;
-        std::vector<UniqueFd> fds;
         int error = 0;
     };
     auto change = std::make_shared<Change>();
     change->reply.max_wr = std::bit_ceil(request.max_wr);
-    if (const int error = make_queue(session, change->reply.max_wr, srq.max_sge, change->block, change->reply.queue,
-                                     change->fds, change->reply.new_region_bytes))
+    if (const int error = make_queue(session, change->reply.max_wr, srq.max_sge, change->block, change->reply.queue))
         return call.reply.fail(error);
     call.control.call(
         call.session, srq.shard,
@@ -54,10 +49,8 @@ void resize(Call& call, const abi::ModifySrqRequest& request, SrqObject& srq) {
             if (change->error == 0) std::swap(it->second.block, change->block);
             if (change->error == 0) it->second.max_wr = change->reply.max_wr;
             session->arena->free(change->block);
-            // The region, if it is new, is the program's whatever became of the queue.
-            if (change->error != 0 && change->fds.empty()) return reply.fail(change->error);
-            if (change->error != 0) change->reply.queue.entries = 0;
-            reply.send(change->reply, std::move(change->fds));
+            if (change->error != 0) return reply.fail(change->error);
+            reply_with_queue(*session, it->second.block, change->reply, reply);
         });
 }
 
@@ -108,9 +101,7 @@ void handle(Call& call, const abi::CreateSrqRequest& request) {
     srq.max_wr = std::bit_ceil(request.max_wr);
     srq.max_sge = std::max(request.max_sge, 1u);
     abi::CreateSrqReply reply;
-    std::vector<UniqueFd> fds;
-    if (const int error =
-            make_queue(session, srq.max_wr, srq.max_sge, srq.block, reply.queue, fds, reply.new_region_bytes)) {
+    if (const int error = make_queue(session, srq.max_wr, srq.max_sge, srq.block, reply.queue)) {
         control.srq_ids.give_back(*id);
         return call.reply.fail(error);
     }
@@ -133,7 +124,9 @@ void handle(Call& call, const abi::CreateSrqRequest& request) {
             if (limit != 0) shard.set_srq_limit(setup.id, limit);
             return true;
         },
-        [reply, replier = call.reply, fds = std::move(fds)]() mutable { replier.send(reply, std::move(fds)); });
+        [reply, block = srq.block, session = call.session, replier = call.reply] {
+            reply_with_queue(*session, block, reply, replier);
+        });
 }
 
 void handle(Call& call, const abi::ModifySrqRequest& request) {
