@@ -3,20 +3,27 @@
 // not leave in the middle of an exchange.
 #include "provider/connection.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include <linux/futex.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "provider/high_fd.h"
 #include "provider/no_cancel.h"
 
 namespace rocemu::provider {
+
+thread_local Connection::Waiter* Connection::here_ = nullptr;
+
 namespace {
 
 constexpr size_t kControlBytes = CMSG_SPACE(sizeof(int) * FdList::kCapacity);
@@ -79,6 +86,17 @@ void Connection::give_up() {
     shutdown(fd_, SHUT_RDWR);
 }
 
+void Connection::forget() {
+    disconnect();
+    mutex_.forget();
+    // Of those who wait and of the reader only this thread is left, if it was one.
+    reading_ = false;
+    waiters_ = here_;
+    if (here_ == nullptr) return;
+    here_->next = nullptr;
+    here_->asleep = 0;
+}
+
 HelloFailure Connection::hello(bool admin, uint64_t features, abi::HelloReply& reply, FdList& received, int* error) {
     abi::HelloRequest request;
     request.pid = static_cast<uint32_t>(getpid());
@@ -91,7 +109,8 @@ HelloFailure Connection::hello(bool admin, uint64_t features, abi::HelloReply& r
     // Yama lets only descendants be read unless the process names who may. Not an error where there is no Yama.
     if (!admin && daemon_pid_ > 0) prctl(PR_SET_PTRACER, static_cast<unsigned long>(daemon_pid_), 0, 0, 0);
 
-    *error = call(request, reply, {}, &received);
+    KeepFds keep(received);
+    *error = call(request, reply, {}, &keep);
     if (*error == EPROTONOSUPPORT) return HelloFailure::Version;
     if (*error == EPERM || *error == EACCES) return HelloFailure::Refused;
     if (*error != 0) return HelloFailure::Protocol;
@@ -102,20 +121,28 @@ HelloFailure Connection::hello(bool admin, uint64_t features, abi::HelloReply& r
     return HelloFailure::None;
 }
 
-int Connection::exchange(abi::MessageType type, const void* request, size_t request_bytes, void* reply,
-                         size_t reply_bytes, std::span<const int> send_fds, FdList* received) {
+int Connection::exchange(abi::MessageType type, const void* request, size_t request_bytes, Waiter self,
+                         std::span<const int> send_fds) {
     if (broken()) return EIO;
     NoCancel no_cancel;
-    Guard guard(mutex_);
-    if (broken()) return EIO;
     abi::MessageHeader header;
     header.type = static_cast<uint16_t>(type);
-    header.request_id = next_id_++;
-    int rc = send_record(header, request, request_bytes, send_fds);
-    if (rc == 0) rc = receive_record(header.request_id, reply, reply_bytes, received);
-    if (rc >= 0) return rc;
-    give_up();
-    return EIO;
+    {
+        // In the list before it is sent: another thread may read its reply at once.
+        Guard guard(mutex_);
+        if (broken()) return EIO;
+        header.request_id = self.id = next_id_++;
+        self.next = waiters_;
+        waiters_ = &self;
+    }
+    here_ = &self;
+    // Records are whole, so threads may send at the same time. One that has no room waits for the daemon, which may wait for
+    // replies to be read: whoever they are for has sent, and reads.
+    const int error = send_record(header, request, request_bytes, send_fds);
+    if (error < 0) give_up();
+    const int status = error > 0 ? withdraw(self, error) : await(self);
+    here_ = nullptr;
+    return status < 0 ? EIO : status;
 }
 
 // 0, -1: broken, or the errno value of descriptors that cannot be sent: nothing was.
@@ -142,10 +169,51 @@ int Connection::send_record(const abi::MessageHeader& header, const void* reques
     return n == static_cast<ssize_t>(sizeof header + bytes) ? 0 : -1;
 }
 
+// A request that was not sent; `error`, or what it got meanwhile.
+int Connection::withdraw(Waiter& self, int error) {
+    {
+        Guard guard(mutex_);
+        if (!self.claimed && !self.answered) {
+            remove(self);
+            return error;
+        }
+    }
+    return await(self);  // answered although it was not sent
+}
+
 // The status of the reply (0 or errno), or -1: broken.
-int Connection::receive_record(uint32_t request_id, void* reply, size_t bytes, FdList* received) {
+int Connection::await(Waiter& self) {
+    Guard guard(mutex_);
+    while (!self.answered) {
+        if (!reading_) {
+            reading_ = true;
+            mutex_.unlock();
+            const bool good = read_one();
+            mutex_.lock();
+            reading_ = false;
+            if (!good) break_all();
+            continue;
+        }
+        self.asleep.store(1, std::memory_order_relaxed);
+        mutex_.unlock();
+        while (self.asleep.load(std::memory_order_acquire) != 0)
+            syscall(SYS_futex, &self.asleep, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
+        mutex_.lock();
+    }
+    // Somebody else reads from now on. One that is still sending will see that nobody does when it has sent.
+    if (!reading_)
+        for (Waiter* other = waiters_; other != nullptr; other = other->next)
+            if (other->asleep.load(std::memory_order_relaxed) != 0) {
+                wake(*other);
+                break;
+            }
+    return self.status;
+}
+
+// By the reader: takes one record and hands it to whom it is for. False: the connection is broken.
+bool Connection::read_one() {
     abi::MessageHeader header;
-    iovec parts[2] = {{&header, sizeof header}, {reply, bytes}};
+    iovec parts[2] = {{&header, sizeof header}, {incoming_, sizeof incoming_}};
     alignas(cmsghdr) char control[kControlBytes];
     msghdr message{};
     message.msg_iov = parts;
@@ -155,14 +223,53 @@ int Connection::receive_record(uint32_t request_id, void* reply, size_t bytes, F
     ssize_t n;
     do n = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
-    if (n < 0) return -1;
-    FdList unwanted;
-    take_fds(message, received != nullptr ? *received : unwanted);
-    if (static_cast<size_t>(n) < sizeof header || header.magic != abi::kMagic || header.request_id != request_id ||
-        header.status < 0)
-        return -1;
+    if (n < 0) return false;
+    FdList fds;
+    take_fds(message, fds);
+    if (static_cast<size_t>(n) < sizeof header || header.magic != abi::kMagic || header.status < 0) return false;
+    Waiter* waiter = claim(header.request_id);
+    if (waiter == nullptr) return false;
     // A daemon of a newer minor version may append fields (cut off here), an older one leaves ours at their defaults.
-    return header.status;
+    std::memcpy(waiter->reply, incoming_, std::min(static_cast<size_t>(n) - sizeof header, waiter->reply_bytes));
+    if (header.status == 0 && waiter->arrival != nullptr) waiter->arrival->arrived(fds);
+    Guard guard(mutex_);
+    answer(*waiter, header.status);
+    return true;
+}
+
+// The waiter stays where it is until it is answered, or nullptr: nobody asked that.
+Connection::Waiter* Connection::claim(uint32_t request_id) {
+    Guard guard(mutex_);
+    Waiter* waiter = waiters_;
+    while (waiter != nullptr && waiter->id != request_id) waiter = waiter->next;
+    if (waiter != nullptr) waiter->claimed = true;
+    return waiter;
+}
+
+// mutex_ is held here and below: without it the waiter could leave before it is woken.
+void Connection::answer(Waiter& waiter, int status) {
+    waiter.status = status;
+    waiter.answered = true;
+    remove(waiter);
+    wake(waiter);
+}
+
+void Connection::wake(Waiter& waiter) {
+    if (waiter.asleep.exchange(0, std::memory_order_release) != 0)
+        syscall(SYS_futex, &waiter.asleep, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+void Connection::remove(Waiter& waiter) {
+    for (Waiter** at = &waiters_; *at != nullptr; at = &(*at)->next)
+        if (*at == &waiter) {
+            *at = waiter.next;
+            return;
+        }
+}
+
+void Connection::break_all() {
+    give_up();
+    while (waiters_ != nullptr) answer(*waiters_, -1);
 }
 
 }  // namespace rocemu::provider

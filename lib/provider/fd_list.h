@@ -34,6 +34,10 @@ class FdList {
         fds_[index] = -1;
         return fd;
     }
+    void move_to(FdList& to) {
+        for (size_t i = 0; i < count_; ++i) to.add(take(i));
+        count_ = 0;
+    }
     void clear() {
         for (size_t i = 0; i < count_; ++i)
             if (fds_[i] >= 0) close(fds_[i]);

@@ -12,36 +12,42 @@ namespace rocemu::provider {
 namespace {
 constexpr uint32_t kMaxRegions = 1u << 20;
 constexpr uint64_t kMaxRegionBytes = 1ull << 40;
+
+// 0 or errno.
+int map(uint32_t region, int fd, uint64_t bytes, std::byte*& base) {
+    if (fd < 0) return EMFILE;
+    struct stat st{};
+    if (region >= kMaxRegions || bytes == 0 || bytes > kMaxRegionBytes || fstat(fd, &st) != 0 ||
+        static_cast<uint64_t>(st.st_size) < bytes)
+        return EPROTO;
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) return errno;
+    // A child of fork must never touch the queues of its parent.
+    madvise(at, bytes, MADV_DONTFORK);
+    base = static_cast<std::byte*>(at);
+    return 0;
+}
+
 }  // namespace
 
 int RegionMap::add(uint32_t region, int fd, uint64_t bytes, bool keep) {
-    if (fd < 0) return EMFILE;
-    struct stat st{};
-    int error = 0;
-    void* base = MAP_FAILED;
-    if (region >= kMaxRegions || bytes == 0 || bytes > kMaxRegionBytes || fstat(fd, &st) != 0 ||
-        static_cast<uint64_t>(st.st_size) < bytes) {
-        error = EPROTO;
-    } else {
-        base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (base == MAP_FAILED) error = errno;
-    }
-    if (!keep) close(fd);
-    if (error != 0) return error;
-    // A child of fork must never touch the queues of its parent.
-    madvise(base, bytes, MADV_DONTFORK);
-
+    Region fresh;
+    fresh.bytes = bytes;
+    fresh.error = map(region, fd, bytes, fresh.base);
+    if (!keep && fd >= 0) close(fd);
+    if (region >= kMaxRegions) return fresh.error;
     Guard guard(mutex_);
     if (regions_.size() <= region) regions_.resize(region + 1);
     Region& r = regions_[region];
     if (r.base != nullptr) munmap(r.base, r.bytes);
-    r = {static_cast<std::byte*>(base), bytes};
-    return 0;
+    r = fresh;
+    return fresh.error;
 }
 
-int RegionMap::add_new(const abi::QueueRef& ref, uint64_t new_region_bytes, FdList& fds) {
-    if (new_region_bytes == 0) return 0;
-    return add(ref.region, fds.take(0), new_region_bytes);
+int RegionMap::take(const abi::QueueRef& ref, uint64_t new_region_bytes, FdList& fds) {
+    if (new_region_bytes != 0) return add(ref.region, fds.take(0), new_region_bytes);
+    Guard guard(mutex_);
+    return ref.region < regions_.size() ? regions_[ref.region].error : 0;
 }
 
 std::byte* RegionMap::base(uint32_t region, uint64_t* bytes) {

@@ -27,8 +27,9 @@ class RegionMap {
     // Maps `bytes` of `fd` (which is closed unless `keep`). 0 or errno: EMFILE if there was no
     // room for the descriptor (recvmsg(2), MSG_CTRUNC), EPROTO if the file is smaller than promised.
     int add(uint32_t region, int fd, uint64_t bytes, bool keep = false);
-    // Takes the region that came with a reply, if one did.
-    int add_new(const abi::QueueRef& ref, uint64_t new_region_bytes, FdList& fds);
+    // Takes the region that came with a reply, if one did. 0, or why there is none for this queue: a descriptor comes once,
+    // so a region that could not be mapped is missing for all queues in it.
+    int take(const abi::QueueRef& ref, uint64_t new_region_bytes, FdList& fds);
 
     [[nodiscard]] std::byte* base(uint32_t region, uint64_t* bytes);
     // False when the daemon described something that does not lie in the region.
@@ -38,6 +39,7 @@ class RegionMap {
     struct Region {
         std::byte* base = nullptr;
         uint64_t bytes = 0;
+        int error = 0;  // why there is no `base`
     };
     Mutex mutex_;
     std::vector<Region> regions_;

@@ -95,9 +95,8 @@ void Session::forget() {
     // Their holders, if any, are threads that do not exist here.
     objects_lock.forget();
     cm_events_lock.forget();
-    regions_lock_.forget();
     // The daemon must see the end of the parent even while children live.
-    connection_.disconnect();
+    connection_.forget();
     for (int& fd : wake_fds_) {
         if (fd > 0) close(fd);
         fd = -1;

@@ -13,7 +13,6 @@
 #include "abi/session_page.h"
 #include "provider/connection.h"
 #include "provider/mr_table.h"
-#include "provider/no_cancel.h"
 #include "provider/receive_stage.h"
 #include "provider/region_map.h"
 #include "provider/stage.h"
@@ -56,22 +55,28 @@ class Session {
     // 0, the daemon's errno value, or EIO when the daemon is gone.
     template <typename Request>
     int call(const Request& request, typename MessageTraits<Request>::Reply& reply, std::span<const int> fds = {},
-             FdList* received = nullptr) {
+             Arrival* arrival = nullptr) {
         if (!alive()) return EIO;
-        const int rc = connection_.call(request, reply, fds, received);
+        const int rc = connection_.call(request, reply, fds, arrival);
         after_call();
         return rc;
     }
-    // For requests whose reply tells of a queue. A region that comes with it is mapped before another thread can be told of
-    // a queue in the same one. *made: the daemon did what was asked, so an error after that is ours to undo.
+    // For requests whose reply tells of a queue. *made: the daemon did what was asked, so an error after that is ours to
+    // undo.
     template <typename Request, typename Reply>
     int call_for_queue(const Request& request, Reply& reply, const abi::QueueRef& queue, bool* made) {
-        NoCancel no_cancel;
-        Guard guard(regions_lock_);
-        FdList fds;
-        const int rc = call(request, reply, {}, &fds);
+        // A region that comes with it is mapped before a reply that tells of another queue in the same one is looked at.
+        struct TakeRegion final : Arrival {
+            TakeRegion(RegionMap& m, const Reply& r, const abi::QueueRef& q) : map(m), told(r), where(q) {}
+            void arrived(FdList& fds) override { error = map.take(where, told.new_region_bytes, fds); }
+            RegionMap& map;
+            const Reply& told;
+            const abi::QueueRef& where;
+            int error = 0;
+        } region(regions_, reply, queue);
+        const int rc = call(request, reply, {}, &region);
         *made = rc == 0;
-        return rc == 0 ? regions_.add_new(queue, reply.new_region_bytes, fds) : rc;
+        return rc == 0 ? region.error : rc;
     }
     // For requests that undo something: a daemon that is gone has undone everything.
     template <typename Request>
@@ -121,7 +126,6 @@ class Session {
     std::atomic<uint64_t> next_cookie_{1};
     Connection connection_;
     RegionMap regions_;
-    Mutex regions_lock_;
     abi::HelloReply hello_;
     abi::SessionPage* page_ = nullptr;
     abi::DoorbellBlock* doorbells_ = nullptr;

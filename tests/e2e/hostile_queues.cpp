@@ -23,7 +23,7 @@
 namespace hostile {
 
 using namespace rocemu;
-using provider::FdList;
+using provider::FdList, provider::KeepFds;
 
 namespace {
 
@@ -156,8 +156,9 @@ bool Attacker::make_qp(uint32_t device, Victim& v) {
     cq.context = v.context;
     cq.cqe = 1 + random_.below(64);
     abi::CreateCqReply cq_reply;
-    FdList cq_fds;
-    if (connection_.call(cq, cq_reply, {}, &cq_fds) != 0) return false;
+    FdList cq_fds, qp_fds;
+    KeepFds keep_cq(cq_fds), keep_qp(qp_fds);
+    if (connection_.call(cq, cq_reply, {}, &keep_cq) != 0) return false;
     if (cq_reply.new_region_bytes != 0) map(cq_reply.queue.region, cq_fds.take(0), cq_reply.new_region_bytes);
     v.cq = view(cq_reply.queue, cq_reply.queue.offset);
 
@@ -171,8 +172,7 @@ bool Attacker::make_qp(uint32_t device, Victim& v) {
     qp.max_recv_sge = 1 + random_.below(8);
     qp.max_inline_data = random_.below(256);
     abi::CreateQpReply reply;
-    FdList qp_fds;
-    if (connection_.call(qp, reply, {}, &qp_fds) != 0) return false;
+    if (connection_.call(qp, reply, {}, &keep_qp) != 0) return false;
     if (reply.new_region_bytes != 0) map(reply.sq.region, qp_fds.take(0), reply.new_region_bytes);
     v.qpn = reply.qpn;
     v.slot = reply.slot;

@@ -71,6 +71,7 @@ void deferred(Nic& a, Nic& b);
 void endings(Nic& a, Nic& b);
 void pacing(Nic& a, Nic& b);
 void cases(Nic& a, Nic& b);
+void threads(Nic& a, Nic& b);
 void forks(const char* a, const char* b);
 void forks_with_receives(const char* a, const char* b);
 
