@@ -9,7 +9,7 @@ namespace rocemu::engine {
 Mailbox::~Mailbox() {
     ShardCall* call = nullptr;
     while (ring_.pop(call)) delete call;
-    for (auto* c : running_) delete c;
+    for (auto* c : waiting_) delete c;
     for (auto* c : finished_) delete c;
 }
 
@@ -27,23 +27,19 @@ bool Mailbox::run(Shard& shard) {
         any |= rest != finished_.begin();
         finished_.erase(finished_.begin(), rest);
     }
-    // Bounded: unfinished ones take turns at the front of the list.
-    const size_t again = std::min<size_t>(running_.size(), kCallsPerTurn);
-    for (size_t i = 0, at = 0; i < again; ++i) {
-        ShardCall* call = running_[at];
-        if (run_one(call, shard)) {
-            running_.erase(running_.begin() + static_cast<ptrdiff_t>(at));
+    // Bounded: unfinished ones take turns.
+    for (size_t i = std::min<size_t>(waiting_.size(), kCallsPerTurn); i != 0; --i) {
+        ShardCall* call = waiting_.front();
+        waiting_.pop_front();
+        if (run_one(call, shard))
             any = true;
-        } else {
-            ++at;
-        }
+        else
+            waiting_.push_back(call);
     }
-    if (again != 0 && running_.size() > kCallsPerTurn)
-        std::rotate(running_.begin(), running_.begin() + kCallsPerTurn, running_.end());
     ShardCall* call = nullptr;
-    for (uint32_t i = 0; i < kCallsPerTurn && running_.size() < Notifier::kCalls && ring_.pop(call); ++i) {
+    for (uint32_t i = 0; i < kCallsPerTurn && ring_.pop(call); ++i) {
         any = true;
-        if (!run_one(call, shard)) running_.push_back(call);
+        if (!run_one(call, shard)) waiting_.push_back(call);
     }
     return any;
 }

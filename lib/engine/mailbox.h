@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/lockfree/spsc_queue.hpp>
+#include <deque>
 #include <vector>
 
 #include "engine/notifier.h"
@@ -15,7 +16,7 @@ class Mailbox {
   public:
     static constexpr uint32_t kCallsPerTurn = 32;
 
-    explicit Mailbox(Notifier& notifier) : notifier_(notifier) { running_.reserve(Notifier::kCalls); }
+    explicit Mailbox(Notifier& notifier) : notifier_(notifier) {}
     ~Mailbox();
 
     // Control thread.
@@ -23,7 +24,7 @@ class Mailbox {
     // Shard: true if a call made progress (ran to its end).
     bool run(Shard& shard);
     // Shard: calls wait to run again or to be told of, or new ones have arrived.
-    [[nodiscard]] bool busy() const { return !running_.empty() || !finished_.empty() || arrived(); }
+    [[nodiscard]] bool busy() const { return !waiting_.empty() || !finished_.empty() || arrived(); }
     [[nodiscard]] bool arrived() const { return ring_.read_available() != 0; }
 
   private:
@@ -31,7 +32,9 @@ class Mailbox {
 
     Notifier& notifier_;
     boost::lockfree::spsc_queue<ShardCall*, boost::lockfree::capacity<Notifier::kCalls>> ring_;
-    std::vector<ShardCall*> running_;   // said "not finished": again next turn
+    // Said "not finished": again in a later turn. As many as there are: calls that wait for a program that does not do its
+    // part (an agent that keeps its jobs) must not take the place of everybody else's. Control bounds what a session has.
+    std::deque<ShardCall*> waiting_;
     std::vector<ShardCall*> finished_;  // did not fit into the notifier
 };
 

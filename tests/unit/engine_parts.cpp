@@ -175,6 +175,39 @@ TEST_CASE("calls run on the shard's thread and finish on control's", "[engine]")
     thread.join();
 }
 
+TEST_CASE("calls that wait for a program, however many, keep no other from being done", "[engine]") {
+    struct Stuck : engine::ShardCall {
+        explicit Stuck(uint32_t& n) : left(n) { ++left; }
+        ~Stuck() override { --left; }
+        bool on_shard(engine::Shard&) override { return false; }
+        uint32_t& left;
+    };
+    struct Quick : engine::ShardCall {
+        explicit Quick(bool& d) : done(d) {}
+        bool on_shard(engine::Shard&) override { return done = true; }
+        bool& done;
+    };
+    EngineWorld w;
+    uint32_t stuck = 0;
+    bool done = false;
+    {
+        engine::Notifier notifier;
+        engine::Mailbox mailbox(notifier);
+        for (size_t i = 0; i < engine::Notifier::kCalls + 40; ++i) {
+            REQUIRE(mailbox.push(new Stuck(stuck)));
+            mailbox.run(w.shard);
+        }
+        REQUIRE(mailbox.push(new Quick(done)));
+        mailbox.run(w.shard);
+        CHECK(done);
+        engine::ShardCall* call = nullptr;
+        REQUIRE(notifier.take_calls(&call, 1) == 1);
+        delete call;
+        CHECK(mailbox.busy());
+    }
+    CHECK(stuck == 0);
+}
+
 TEST_CASE("the mailbox is busy until control has been told of every call", "[engine]") {
     struct Call : engine::ShardCall {
         bool on_shard(engine::Shard&) override { return true; }
