@@ -12,17 +12,19 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <memory_resource>
 #include <span>
 #include <utility>
+
+#include "base/fixed_array.h"
 
 namespace rocemu {
 
 template <typename T>
 class FixedRing {
   public:
-    explicit FixedRing(uint32_t capacity)
-        : limit_(capacity), mask_(std::bit_ceil(capacity ? capacity : 1u) - 1), slots_(new T[mask_ + 1]()) {}
+    explicit FixedRing(uint32_t capacity, std::pmr::memory_resource* memory = std::pmr::new_delete_resource())
+        : limit_(capacity), mask_(std::bit_ceil(capacity ? capacity : 1u) - 1), slots_(size_t{mask_} + 1, memory) {}
 
     [[nodiscard]] uint32_t capacity() const { return limit_; }
     [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(tail_ - head_); }
@@ -47,6 +49,8 @@ class FixedRing {
         assert(contains(seq));
         return slots_[slot_of(seq)];
     }
+    // Of an element that is there, or the one that comes next: asks for its first cache line.
+    void prefetch(uint64_t seq) const { __builtin_prefetch(slots_.data() + slot_of(seq)); }
     T& front() { return at(head_); }
     const T& front() const { return at(head_); }
     T& back() { return at(tail_ - 1); }
@@ -80,7 +84,7 @@ class FixedRing {
     uint64_t base_ = 0;  // the sequence number that has slot 0, or would have
     uint32_t limit_;
     uint32_t mask_;
-    std::unique_ptr<T[]> slots_;
+    FixedArray<T> slots_;
 };
 
 }  // namespace rocemu

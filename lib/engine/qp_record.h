@@ -88,10 +88,20 @@ struct QpRecord {
     bool quiesced = false;  // RESET waits for payload jobs: nothing new is taken
     bool broken = false;    // its queues in shared memory are nonsense
 
-    // First this, a little later qp.prefetch(), which needs a part of it.
+    // Where QPs take turns, nothing of the next ones is near. These ask for it, step by step: each needs what the one
+    // before has brought.
     void prefetch() const {
         for (size_t at = 0; at < sizeof(QpRecord); at += 64)
             __builtin_prefetch(reinterpret_cast<const std::byte*>(this) + at);
+    }
+    void prefetch_state() const {
+        qp.prefetch();
+        sq.prefetch_header();
+        rq.prefetch_header();
+    }
+    void prefetch_queues() const {
+        qp.prefetch_queues();
+        sq.prefetch_slots();
     }
 
     [[nodiscard]] QpType type() const { return setup.config.type; }

@@ -3,6 +3,7 @@
 // `header->producer` is only ever compared. Read abi/queues.h.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +24,13 @@ struct QueueReader {
     }
     [[nodiscard]] std::byte* slot() const {
         return view.slots + size_t{consumer & (view.entries - 1)} * view.stride;
+    }
+    void prefetch_header() const { __builtin_prefetch(view.header); }  // its producer index; nullptr does nothing
+    // Those that wait, a few.
+    void prefetch_slots() const {
+        constexpr uint32_t kSlots = 4;
+        for (uint32_t i = 0; i < std::min(available(), kSlots); ++i)
+            __builtin_prefetch(view.slots + size_t{(consumer + i) & (view.entries - 1)} * view.stride);
     }
     void publish() { view.header->consumer.store(consumer, std::memory_order_release); }
     // RESET: both sides start again at 0 (abi/queues.h).

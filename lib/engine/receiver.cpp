@@ -23,8 +23,8 @@ using wire::DropReason;
 
 namespace {
 
-// How far in front of the frame that is handled its successors, and the records of their QPs, are asked for.
-constexpr uint32_t kFramesAhead = 6, kRecordsAhead = 3;
+// How far in front of the frame that is handled its successors, and what their QPs have, are asked for.
+constexpr uint32_t kFramesAhead = 8, kRecordsAhead = 5, kStateAhead = 3, kQueuesAhead = 1;
 
 void prefetch(const Frame& frame) {
     __builtin_prefetch(frame.data);
@@ -224,7 +224,8 @@ bool Receiver::run(Device& device, Instant now) {
     for (uint32_t i = 0; i < n; ++i) {
         if (i + kFramesAhead < n) prefetch(frames_[i + kFramesAhead]);
         if (i + kRecordsAhead < n) look_ahead(i + kRecordsAhead);
-        if (i + 1 < n && ahead_[i + 1] != nullptr) ahead_[i + 1]->qp.prefetch();
+        if (i + kStateAhead < n && ahead_[i + kStateAhead] != nullptr) ahead_[i + kStateAhead]->prefetch_state();
+        if (i + kQueuesAhead < n && ahead_[i + kQueuesAhead] != nullptr) ahead_[i + kQueuesAhead]->qp.prefetch_queues();
         handle(device, i, now);
     }
     while (touched_ != nullptr) {

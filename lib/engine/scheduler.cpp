@@ -58,6 +58,14 @@ void Scheduler::forget(Session& session) {
     session.active = false;
 }
 
+void Scheduler::look_ahead(const QpRecord& next) {
+    next.prefetch_queues();
+    const QpRecord* second = next.next_active;
+    if (second == nullptr) return;
+    second->prefetch_state();
+    if (second->next_active != nullptr) second->next_active->prefetch();
+}
+
 bool Scheduler::run(Instant now, Instant seen, uint32_t frames) {
     bool any = false;
     frames_left_ = frames;
@@ -73,10 +81,8 @@ bool Scheduler::run(Instant now, Instant seen, uint32_t frames) {
         record->active = false;
         --active_;
         --turns;
-        if (const QpRecord* next = session.active_head; next != nullptr) {
-            // Where many QPs take turns nothing of the next one is near.
-            next->qp.prefetch();
-            if (next->next_active != nullptr) next->next_active->prefetch();
+        if (session.active_head != nullptr) {
+            look_ahead(*session.active_head);
             append(session);
         }
         any |= serve(*record, now, seen);

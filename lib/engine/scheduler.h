@@ -48,6 +48,8 @@ class Scheduler {
     // QPs in the error state flush whatever is posted, also receives, for which no doorbell is promised.
     static constexpr Duration kErrorLook = 20 * kMillisecond;
 
+    // `next` has the next turn.
+    static void look_ahead(const QpRecord& next);
     bool serve(QpRecord& record, Instant now, Instant seen);
     void end(QpRecord& record, Instant now);
     bool fetch(QpRecord& record, Instant now, bool& more);

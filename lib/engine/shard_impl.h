@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/completions.h"
+#include "engine/huge_memory.h"
 #include "engine/mailbox.h"
 #include "engine/placement.h"
 #include "engine/qp_record.h"
@@ -20,6 +21,12 @@
 #include "engine/waiter.h"
 
 namespace rocemu::engine {
+
+struct FreeRecord {
+    std::pmr::memory_resource* memory = nullptr;
+    void operator()(QpRecord* record) const { std::pmr::polymorphic_allocator<>(memory).delete_object(record); }
+};
+using OwnedRecord = std::unique_ptr<QpRecord, FreeRecord>;
 
 struct Shard::Impl {
     explicit Impl(const ShardConfig& c);
@@ -74,7 +81,8 @@ struct Shard::Impl {
     size_t next_session = 0;  // with whom the next scan begins
     std::unordered_map<CqId, std::unique_ptr<CqRing>> cqs;
     std::unordered_map<SrqId, std::unique_ptr<SrqRecord>> srqs;
-    std::unordered_map<uint32_t, std::unique_ptr<QpRecord>> records;  // by QPN, the dying ones too
+    HugeMemory qp_memory;  // each QP's record, the core's state of it, its rings
+    std::unordered_map<uint32_t, OwnedRecord> records;  // by QPN, the dying ones too
 };
 
 }  // namespace rocemu::engine

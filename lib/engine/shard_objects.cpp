@@ -180,8 +180,11 @@ void Shard::resize_cq(CqId id, abi::QueueHeader* header, uint32_t entries) {
 void Shard::create_qp(const QpSetup& setup) {
     Session& session = *impl_->sessions.at(setup.session);
     Device& device = impl_->device(setup.device);
-    auto record = std::make_unique<QpRecord>(setup, transport::Environment{impl_->keys, device.counters}, device,
-                                             session, impl_->cq_ring(setup.send_cq), impl_->cq_ring(setup.recv_cq));
+    std::pmr::memory_resource* const memory = impl_->qp_memory.or_checked();
+    OwnedRecord record(std::pmr::polymorphic_allocator<>(memory).new_object<QpRecord>(
+                           setup, transport::Environment{impl_->keys, device.counters, memory}, device, session,
+                           impl_->cq_ring(setup.send_cq), impl_->cq_ring(setup.recv_cq)),
+                       FreeRecord{memory});
     if (setup.srq != 0) record->srq = impl_->srqs.at(setup.srq).get();
     if (session.by_slot.size() <= setup.slot)
         session.by_slot.resize(std::min<size_t>((size_t{setup.slot} + 64) / 64 * 64, abi::kMaxQpsPerSession));

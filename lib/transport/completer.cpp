@@ -183,8 +183,9 @@ bool Completer::place(SendEntry& e, uint64_t offset, const void* source, uint32_
                    DmaKind::Place,
                    DmaOwner::Completer,
                    false,
-                   e.wqe.index,
-                   e.wqe.length <= kMaxDeferredBytes};
+                   e.wqe.length <= kMaxDeferredBytes,
+                   false,
+                   e.wqe.index};
     e.dma_mark = q_.data_mark = ctx_.dma.push(op, {segments.data(), count});
     return true;
 }

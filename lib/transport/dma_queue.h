@@ -13,7 +13,7 @@
 #include <array>
 #include <cassert>
 #include <cstdint>
-#include <memory>
+#include <memory_resource>
 #include <span>
 
 #include "base/fixed_ring.h"
@@ -42,9 +42,9 @@ struct DmaOp {
     DmaKind kind;
     DmaOwner owner;
     bool takes_receive;  // `ref` is a receive WQE (SEND)
-    uint32_t wqe_index = 0;  // as in its completion; for `deferrable`
     bool deferrable = false;  // DmaRequest
     bool ends_write = false;  // DmaRequest
+    uint32_t wqe_index = 0;  // as in its completion; for `deferrable`
 };
 
 // The most SGEs a WQE may have, and so the most segments of a packet.
@@ -53,8 +53,8 @@ inline constexpr uint32_t kMaxSge = 64;
 class DmaQueue {
   public:
     // `window`: operations that may be on the way at a time. max_sge: segments that one may need.
-    DmaQueue(uint32_t window, uint32_t max_sge)
-        : ops_(window), segments_(window + 2 * max_sge), max_sge_(max_sge) {}
+    DmaQueue(uint32_t window, uint32_t max_sge, std::pmr::memory_resource* memory)
+        : ops_(window, memory), segments_(window + 2 * max_sge, memory), max_sge_(max_sge) {}
 
     // Room for one more packet, whatever its SGEs, and `kept_free` more of the usual kind.
     [[nodiscard]] bool has_room(uint32_t kept_free = 0) const {
@@ -80,6 +80,12 @@ class DmaQueue {
     [[nodiscard]] bool empty() const { return ops_.empty(); }
     // Nothing was handed out that has not been reported.
     [[nodiscard]] bool idle() const { return handed_out_ == ops_.head(); }
+
+    // The next packet's place.
+    void prefetch() const {
+        ops_.prefetch(ops_.tail());
+        segments_.prefetch(segments_.tail());
+    }
 
     bool poll(Qp* qp, DmaBatch& batch);
 

@@ -16,8 +16,8 @@ namespace rocemu::transport {
 struct Qp::Impl {
     Impl(Qp* qp, const QpConfig& config, Environment env)
         : ctx(qp, config, env),
-          send_queue(config.send_window_wqes, config.caps.max_send_sge),
-          receive_queue(config.recv_window_wqes, config.caps.max_recv_sge),
+          send_queue(config.send_window_wqes, config.caps.max_send_sge, env.memory),
+          receive_queue(config.recv_window_wqes, config.caps.max_recv_sge, env.memory),
           machine(make_machine(ctx, send_queue, receive_queue)) {}
 
     ~Impl();
@@ -87,7 +87,12 @@ void Qp::Impl::check_drained() {
     if (ctx.attr.en_sqd_async_notify) ctx.raise(AsyncEvent::SqDrained);
 }
 
-Qp::Qp(const QpConfig& config, Environment env) : impl_(std::make_unique<Impl>(this, config, env)) {}
+Qp::Qp(const QpConfig& config, Environment env)
+    : impl_(std::pmr::polymorphic_allocator<>(env.memory).new_object<Impl>(this, config, env)) {}
+
+void Qp::Free::operator()(Impl* impl) const {
+    std::pmr::polymorphic_allocator<>(impl->ctx.env.memory).delete_object(impl);
+}
 Qp::~Qp() = default;
 
 int Qp::may_modify(const QpAttr& attr, uint32_t mask, const char** bad_attr) const {
@@ -227,6 +232,11 @@ Instant Qp::next_deadline() const {
 
 void Qp::prefetch() const {
     for (size_t at = 0; at < sizeof(Impl); at += 64) __builtin_prefetch(reinterpret_cast<const std::byte*>(impl_.get()) + at);
+}
+
+void Qp::prefetch_queues() const {
+    impl_->send_queue.prefetch();
+    impl_->ctx.dma.prefetch();
 }
 
 const QpConfig& Qp::config() const {

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 
@@ -37,7 +38,7 @@ struct QpConfig {
     memory::PdId pd = 0;
     memory::PdId recv_pd = 0;  // whose lkeys receive WQEs have, with an SRQ; 0: the QP's PD (XRC: see name_srq)
     // Limits of the core for this QP; sizes of its rings, allocated at construction. With these defaults and one SGE
-    // per WQE a QP takes about 42 KiB (32 KiB with max_dest_rd_atomic 16); dma_window is 16 KiB of it.
+    // per WQE a QP takes about 51 KiB (40 KiB with max_dest_rd_atomic 16); dma_window is 24 KiB of it.
     uint32_t send_window_wqes = 64;     // WQEs fetched from the SQ and not completed yet (<= max_send_wr)
     uint32_t recv_window_wqes = 64;     // likewise for the RQ
     uint32_t window_packets = 128;      // unacknowledged request packets
@@ -56,6 +57,8 @@ struct QpConfig {
 struct Environment {
     memory::KeyTable& keys;  // the core changes memory windows in it
     stats::CounterBlock& counters;
+    // Where the state of the QPs lies; at least 64 bytes of alignment are there to be had.
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
 };
 
 // Names a packet of this QP that the caller keeps.
@@ -129,13 +132,18 @@ class Qp {
 
     // Asks for the state that every packet and turn needs to be brought near: a little later it will be used.
     void prefetch() const;
+    // The same for the places in its queues that come next; a little after prefetch().
+    void prefetch_queues() const;
 
     // Owner's use: a place for the engine's own per-QP record.
     void* user = nullptr;
 
   private:
     struct Impl;
-    std::unique_ptr<Impl> impl_;
+    struct Free {
+        void operator()(Impl* impl) const;
+    };
+    std::unique_ptr<Impl, Free> impl_;
 };
 
 }  // namespace rocemu::transport

@@ -35,7 +35,7 @@ inline constexpr unsigned kTagPsnBits = 47;
 struct QpContext {
     QpContext(Qp* owner, const QpConfig& c, Environment e)
         : qp(owner), config(c), env(e), mtu(first_mtu(c)),
-          dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u})) {
+          dma(c.dma_window, std::max({c.caps.max_send_sge, c.caps.max_recv_sge, 1u}), e.memory) {
         recv_pd = config.recv_pd != 0 ? config.recv_pd : config.pd;
         remote_pd = config.pd;
     }

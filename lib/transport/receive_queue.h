@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
+#include <memory_resource>
 #include <span>
 
+#include "base/fixed_array.h"
 #include "base/fixed_ring.h"
 #include "transport/work.h"
 
@@ -29,8 +30,8 @@ struct ReceiveEntry {
 
 class ReceiveQueue {
   public:
-    ReceiveQueue(uint32_t wqes, uint32_t max_sge)
-        : ring(wqes), stride_(std::max(max_sge, 1u)), sges_(new Sge[size_t{ring.slots()} * stride_]()) {}
+    ReceiveQueue(uint32_t wqes, uint32_t max_sge, std::pmr::memory_resource* memory)
+        : ring(wqes, memory), stride_(std::max(max_sge, 1u)), sges_(size_t{ring.slots()} * stride_, memory) {}
 
     void post(const RecvWqe& wqe, std::span<const Sge> sges) {
         const uint64_t seq = ring.tail();
@@ -38,10 +39,10 @@ class ReceiveQueue {
         e = ReceiveEntry{};
         e.wqe = wqe;
         e.wqe.num_sge = static_cast<uint8_t>(std::min<size_t>(sges.size(), stride_));
-        std::copy_n(sges.data(), e.wqe.num_sge, sges_.get() + size_t{ring.slot_of(seq)} * stride_);
+        std::copy_n(sges.data(), e.wqe.num_sge, sges_.data() + size_t{ring.slot_of(seq)} * stride_);
     }
     [[nodiscard]] std::span<const Sge> sges_of(uint64_t seq) const {
-        return {sges_.get() + size_t{ring.slot_of(seq)} * stride_, ring.at(seq).wqe.num_sge};
+        return {sges_.data() + size_t{ring.slot_of(seq)} * stride_, ring.at(seq).wqe.num_sge};
     }
     [[nodiscard]] bool has_free() const { return next != ring.tail(); }
     [[nodiscard]] uint32_t free() const { return static_cast<uint32_t>(ring.tail() - next); }
@@ -83,7 +84,7 @@ class ReceiveQueue {
 
   private:
     uint32_t stride_;
-    std::unique_ptr<Sge[]> sges_;
+    FixedArray<Sge> sges_;
 };
 
 }  // namespace rocemu::transport

@@ -51,7 +51,7 @@ struct Request {
 
 class Responder {
   public:
-    Responder(QpContext& ctx, ReceiveQueue& queue) : ctx_(ctx), rq_(queue), resources_(ctx.config.max_dest_rd_atomic) {}
+    Responder(QpContext& ctx, ReceiveQueue& queue) : ctx_(ctx), rq_(queue), resources_(ctx.config.max_dest_rd_atomic, ctx.env.memory) {}
 
     void start();  // entering RTR: expects attr.rq_psn
     void reset();

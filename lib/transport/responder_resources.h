@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 
 #include "base/fixed_ring.h"
 #include "transport/dma_queue.h"
@@ -35,7 +36,7 @@ struct Resource {
 
 class ResponderResources {
   public:
-    explicit ResponderResources(uint32_t depth) : ring_(depth) {}
+    ResponderResources(uint32_t depth, std::pmr::memory_resource* memory) : ring_(depth, memory) {}
 
     // False if the peer has more outstanding than `depth` (IBTA 9.7.4.1.3: it must not).
     [[nodiscard]] bool has_room(uint32_t depth) const;

@@ -11,10 +11,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <memory_resource>
 #include <span>
 
+#include "base/fixed_array.h"
 #include "base/fixed_ring.h"
 #include "transport/credits.h"
 #include "transport/qp_context.h"
@@ -22,14 +24,15 @@
 
 namespace rocemu::transport {
 
-struct SendEntry {
-    SendWqe wqe;
+// Two cache lines: an ACK and the completion need the first one alone.
+struct alignas(64) SendEntry {
     uint64_t first = 0;                        // extended PSN of the first packet; valid when started
     uint64_t end = 0;                          // one past the last
     uint64_t first_request = 0;                // number of its first request packet, for the window
     uint64_t dma_mark = 0;                     // READ, atomic: complete when this much is placed
-    uint64_t atomic_result = 0;                // the source of its placement
     WcStatus local_error = WcStatus::Success;  // stops the requester here; becomes the completion when its turn comes
+    SendWqe wqe;
+    uint64_t atomic_result = 0;  // the source of its placement
 
     // Answered by a response of its own: a plain ACK does not complete it.
     [[nodiscard]] bool is_read() const { return wqe.opcode == WrOpcode::RdmaRead; }
@@ -44,10 +47,12 @@ struct SendEntry {
     [[nodiscard]] bool is_local() const { return wqe.opcode == WrOpcode::LocalInv || wqe.opcode == WrOpcode::BindMw; }
 };
 
+static_assert(sizeof(SendEntry) == 128 && offsetof(SendEntry, wqe) + offsetof(SendWqe, imm_data) <= 64);
+
 class SendQueue {
   public:
-    SendQueue(uint32_t wqes, uint32_t max_sge)
-        : ring(wqes), stride_(std::max(max_sge, 1u)), sges_(new Sge[size_t{ring.slots()} * stride_]()) {}
+    SendQueue(uint32_t wqes, uint32_t max_sge, std::pmr::memory_resource* memory)
+        : ring(wqes, memory), stride_(std::max(max_sge, 1u)), sges_(size_t{ring.slots()} * stride_, memory) {}
 
     void post(const SendWqe& wqe, std::span<const Sge> sges) {
         const uint64_t seq = ring.tail();
@@ -58,7 +63,7 @@ class SendQueue {
         std::copy_n(sges.data(), e.wqe.num_sge, slot(seq));
     }
     [[nodiscard]] std::span<const Sge> sges_of(uint64_t seq) const {
-        return {sges_.get() + size_t{ring.slot_of(seq)} * stride_, ring.at(seq).wqe.num_sge};
+        return {sges_.data() + size_t{ring.slot_of(seq)} * stride_, ring.at(seq).wqe.num_sge};
     }
 
     // The oldest WQE has completed. In ERR it may never have been started.
@@ -80,6 +85,13 @@ class SendQueue {
         failed = false;
     }
     void start(uint64_t psn) { una = cur = high = acked = psn; }
+
+    // An ACK will look at the oldest entries, a WQE that is posted fills the next one.
+    void prefetch() const {
+        constexpr uint32_t kEntries = 8;
+        for (uint32_t i = 0; i < std::min(ring.size(), kEntries); ++i) ring.prefetch(ring.head() + i);
+        ring.prefetch(ring.tail());
+    }
 
     [[nodiscard]] bool outstanding() const { return una != high; }
     // All that was begun is acknowledged.
@@ -124,12 +136,12 @@ class SendQueue {
     WcStatus failed_status = WcStatus::Success;
 
   private:
-    [[nodiscard]] Sge* slot(uint64_t seq) { return sges_.get() + size_t{ring.slot_of(seq)} * stride_; }
+    [[nodiscard]] Sge* slot(uint64_t seq) { return sges_.data() + size_t{ring.slot_of(seq)} * stride_; }
     void advance();
     void leave_acknowledged();
 
     uint32_t stride_;
-    std::unique_ptr<Sge[]> sges_;
+    FixedArray<Sge> sges_;
 };
 
 // IBTA 9.9.3: the WQE completes in error, the QP goes to ERR. The oldest failure wins.

@@ -10,7 +10,9 @@ namespace rocemu::transport {
 void UcResponder::handle(const wire::PacketView& packet) {
     taken_ = false;
     segment_count_ = 0;
-    if (check_sequence(packet) && take_receive(packet) && check_length(packet) && check_key(packet)) execute(packet);
+    Segments segments;
+    if (check_sequence(packet) && take_receive(packet) && check_length(packet) && check_key(packet, segments))
+        execute(packet, segments);
 }
 
 // IBTA 9.8.2.2.1: any gap ends the message; FIRST and ONLY are welcome with every PSN.
@@ -48,11 +50,11 @@ bool UcResponder::check_length(const wire::PacketView& packet) {
     return message_.check_length(packet, ctx_.mtu, room) == InboundMessage::Fault::None || drop();
 }
 
-bool UcResponder::check_key(const wire::PacketView& packet) {
+bool UcResponder::check_key(const wire::PacketView& packet, Segments& segments) {
     const auto n = static_cast<uint32_t>(packet.payload.size());
     if (sends(packet)) {
         const SgeStatus s = resolve_range(ctx_.env.keys, ctx_.recv_pd, rq_.sges_of(receive_), message_.received, n,
-                                          access_flags::kLocalWrite, segments_, segment_count_);
+                                          access_flags::kLocalWrite, segments, segment_count_);
         return s == SgeStatus::Ok || fail(WcStatus::LocProtErr);
     }
     if (!(ctx_.attr.access_flags & access_flags::kRemoteWrite)) return drop();
@@ -61,18 +63,18 @@ bool UcResponder::check_key(const wire::PacketView& packet) {
     // The first packet is checked for the whole message; each later one again: the region may have gone.
     const uint32_t whole = packet.op->starts_message() ? next.write_total : n;
     if (whole == 0) return true;  // IBTA C9-88
-    if (ctx_.resolve_remote(next.write_rkey, next.write_addr, whole, access_flags::kRemoteWrite, segments_[0]) !=
+    if (ctx_.resolve_remote(next.write_rkey, next.write_addr, whole, access_flags::kRemoteWrite, segments[0]) !=
         memory::KeyStatus::Ok)
         return drop();
-    segments_[0].length = n;
+    segments[0].length = n;
     segment_count_ = 1;
     return true;
 }
 
-void UcResponder::execute(const wire::PacketView& packet) {
+void UcResponder::execute(const wire::PacketView& packet, const Segments& segments) {
     message_.take_addresses(packet);
     if (!sends(packet) && packet.op->starts_message()) ctx_.count(Counter::rx_write_requests);
-    push_placement(ctx_.dma, expected_ - 1, packet.payload, {segments_.data(), segment_count_}, receive_,
+    push_placement(ctx_.dma, expected_ - 1, packet.payload, {segments.data(), segment_count_}, receive_,
                    sends(packet) ? &rq_.ring.at(receive_) : nullptr, message_.received, packet.op->ends_message());
     message_.advance(packet);
     if (!packet.op->ends_message()) return;

@@ -33,8 +33,10 @@ class UcResponder {
     bool check_sequence(const wire::PacketView& packet);
     bool take_receive(const wire::PacketView& packet);
     bool check_length(const wire::PacketView& packet);
-    bool check_key(const wire::PacketView& packet);
-    void execute(const wire::PacketView& packet);
+    // Of the packet that is being handled: the first segment_count_; not cleared on purpose.
+    using Segments = std::array<memory::Segment, kMaxSge>;
+    bool check_key(const wire::PacketView& packet, Segments& segments);
+    void execute(const wire::PacketView& packet, const Segments& segments);
 
     void abandon();                // the message that is coming in, if any
     bool drop();                   // that message and what still comes of it; false
@@ -50,7 +52,6 @@ class UcResponder {
     bool taken_ = false;
     uint64_t receive_ = 0;
     uint32_t segment_count_ = 0;
-    std::array<memory::Segment, kMaxSge> segments_;
 };
 
 }  // namespace rocemu::transport

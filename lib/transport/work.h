@@ -12,11 +12,14 @@
 namespace rocemu::transport {
 
 struct SendWqe {
+    // What a completion needs comes first: see SendEntry.
     uint64_t wr_id = 0;
     uint32_t index = 0;  // free-running SQ index, echoed in the completion so that the provider frees slots
     WrOpcode opcode = WrOpcode::Send;
     uint8_t flags = 0;  // send_flags
     uint8_t num_sge = 0;
+    // The engine found the WQE wrong (status to complete it with); it must still complete in order.
+    WcStatus preset_error = WcStatus::Success;
     uint32_t length = 0;  // bytes of the whole message, the sum of its SGEs (at most 2^31, checked by the engine)
     // As it goes on the wire, network order kept as four raw bytes; or the rkey to invalidate; BIND_MW: the lkey.
     uint32_t imm_data = 0;
@@ -31,8 +34,6 @@ struct SendWqe {
     // Payload in memory the daemon has mapped (inline data in the SQ slot, the session's stage): valid until the
     // completion of this WQE was written. nullptr: gather from the SGEs. A staged payload has SGEs too: keys are checked.
     const std::byte* mapped = nullptr;
-    // The engine found the WQE wrong (status to complete it with); it must still complete in order.
-    WcStatus preset_error = WcStatus::Success;
 };
 
 struct RecvWqe {
