@@ -26,8 +26,6 @@ class Scheduler {
           transmitter_(transmitter),
           completions_(completions) {}
 
-    static constexpr uint32_t kAnyFrames = UINT32_MAX;
-
     void activate(QpRecord& record);
     // Turns of one QP each, about one for each QP in the lists now, at most kTurnsPerLoop, until about `frames` were sent;
     // timers of QPs have expired where they were due at `seen` (shard_impl.h). True if any of them did something.

@@ -12,7 +12,10 @@ constexpr uint32_t kDoorbellsPerSession = 256;  // QPs visited a turn: one clien
 constexpr uint32_t kSessionsPerTurn = 64;
 constexpr size_t kResultsPerTurn = 64;
 constexpr uint32_t kBurstsPerTurn = 8;
-constexpr uint32_t kFramesInBacklog = 64;  // sent a turn: an eighth of what is received
+// Sent a turn. Frames that are under way beyond a few hundred are in nobody's cache any more when they are received, or
+// freed and used again.
+constexpr uint32_t kFramesPerTurn = 256;
+constexpr uint32_t kFramesInBacklog = 64;  // an eighth of what is received
 constexpr uint32_t kBacklogTurns = 64;  // with a backlog, until timers run all the same: more than a port's ring holds
 constexpr Duration kBlindSleep = kMillisecond;  // a port that cannot wake us
 }  // namespace
@@ -81,7 +84,7 @@ bool Shard::Impl::turn(Shard& shard, Instant t) {
     any |= scheduler.expire(seen);
     // Before the QPs take what room there is.
     while (QpRecord* resumed = transmitter.send_stalled(now)) scheduler.activate(*resumed);
-    any |= scheduler.run(now, seen, backlog ? kFramesInBacklog : Scheduler::kAnyFrames);
+    any |= scheduler.run(now, seen, backlog ? kFramesInBacklog : kFramesPerTurn);
     any |= flush_ports();
     any |= completions.flush(now);
     load.loops.store(load.loops.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
