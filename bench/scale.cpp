@@ -7,11 +7,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/huge_memory.h"
 #include "measure.h"
 #include "support/engine_world.h"
 
@@ -34,6 +38,8 @@ class World {
           memory_(4096),
           data_(kBytes, std::byte{9}) {
         key_ = world_.add_mr(session_, memory_.data(), memory_.size(), 15, true);
+        world_.slot_step = 1;
+        world_.queues = std::make_unique<QueueRegion>(size_t{active + idle} * 2 * 4096);
         const transport::QpCaps caps{16, 16, 1, 1, kBytes};
         for (uint32_t i = 0; i < active + idle; ++i) {
             AppQp& a = world_.add_qp(session_, cq_, cq_, 0, caps);
@@ -95,14 +101,64 @@ class World {
     std::atomic<uint32_t> done_{0};
 };
 
-void compare(const char* what, World& one, World& other, uint32_t packets, uint32_t rounds) {
+// What state costs because it is in no near cache: ns for kLines lines at random of a set as large as what `pairs` of
+// active QPs touch, both sides, 16 messages under way on each, as it was counted. In huge pages; all lines are asked for
+// at once (what perfect prefetching could reach), or each says where the next one is.
+class Lines {
+  public:
+    static constexpr uint32_t kLines = 16, kLinesOfPair = 150;
+
+    explicit Lines(uint32_t pairs) : count_(pairs * kLinesOfPair), lines_(static_cast<Line*>(memory_.allocate(bytes(), 64))) {
+        std::vector<uint32_t> order(count_);
+        for (uint32_t i = 0; i < count_; ++i) order[i] = i;
+        std::shuffle(order.begin(), order.end(), std::minstd_rand(1));
+        for (uint32_t i = 0; i < count_; ++i) lines_[order[i]].next = order[(i + 1) % count_];
+    }
+    ~Lines() { memory_.deallocate(lines_, bytes(), 64); }
+    Lines(const Lines&) = delete;
+    Lines& operator=(const Lines&) = delete;
+
+    double at_once(uint32_t messages) {
+        const double start = cpu_seconds();
+        uint64_t at = 1;
+        for (uint64_t i = 0; i < uint64_t{messages} * kLines; ++i) {
+            at = at * 6364136223846793005u + 1442695040888963407u;
+            ++lines_[(at >> 33) % count_].value;
+        }
+        return (cpu_seconds() - start) * 1e9 / messages;
+    }
+    double in_turn(uint32_t messages) {
+        const double start = cpu_seconds();
+        for (uint64_t i = 0; i < uint64_t{messages} * kLines; ++i) at_ = lines_[at_].next;
+        return (cpu_seconds() - start) * 1e9 / messages;
+    }
+
+  private:
+    struct alignas(64) Line {
+        uint32_t next = 0;
+        uint32_t value = 0;
+    };
+    [[nodiscard]] size_t bytes() const { return size_t{count_} * sizeof(Line); }
+
+    uint32_t count_;
+    engine::HugeMemory memory_;
+    Line* lines_;
+    volatile uint32_t at_ = 0;
+};
+
+template <typename One, typename Other>
+void compare_by(const char* what, uint32_t rounds, One&& one, Other&& other) {
     std::vector<double> ratios, a, b;
     for (uint32_t i = 0; i < rounds; ++i) {
-        a.push_back(one.round(packets));
-        b.push_back(other.round(packets));
+        a.push_back(one());
+        b.push_back(other());
         ratios.push_back(b.back() / a.back());
     }
     std::printf("%-58s %6.0f ns %6.0f ns   %.2f\n", what, median(a), median(b), median(ratios));
+}
+
+void compare(const char* what, World& one, World& other, uint32_t packets, uint32_t rounds) {
+    compare_by(what, rounds, [&] { return one.round(packets); }, [&] { return other.round(packets); });
 }
 
 // Packets of two shards, each a thread of its own, for the packets of one in the same CPU time. `one_cq`: whoever polls
@@ -132,7 +188,7 @@ void shards(const char* what, bool one_cq, uint32_t packets, uint32_t rounds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    // scale [--quick] [idle|active|shards]
+    // scale [--quick] [idle|active|shards|N]; N: that many active QPs, without anything else, for profiles
     bool quick = false;
     std::string only;
     for (int i = 1; i < argc; ++i) {
@@ -144,6 +200,10 @@ int main(int argc, char** argv) {
     const auto wanted = [&](const char* name) { return only.empty() || only == name; };
     const uint32_t packets = quick ? 20000 : 100000, rounds = quick ? 3 : 9;
     std::printf("%-58s %9s %9s   ratio\n", "64-byte WRITE and its ACK, both NICs on one shard", "first", "second");
+    if (const int n = std::atoi(only.c_str()); n > 0) {
+        World world(static_cast<uint32_t>(n), 0);
+        std::printf("%-58s %6.0f ns\n", only.c_str(), world.round(packets * rounds));
+    }
     if (wanted("idle")) {
         World alone(1, 0), crowd(1, 10000);
         compare("one active QP: alone, among 10,000 idle ones", alone, crowd, packets, rounds);
@@ -151,6 +211,11 @@ int main(int argc, char** argv) {
     if (wanted("active")) {
         World few(8, 0), many(1000, 0);
         compare("active QPs: 8, 1,000", few, many, packets, rounds);
+        Lines near(8), far(1000);
+        compare_by("16 lines of the state of 8, 1,000, all at once", rounds, [&] { return near.at_once(packets); },
+                   [&] { return far.at_once(packets); });
+        compare_by("... each says where the next one is", rounds, [&] { return near.in_turn(packets); },
+                   [&] { return far.in_turn(packets); });
     }
     if (wanted("shards")) {
         shards("two shards, two threads, against one", false, packets, rounds);

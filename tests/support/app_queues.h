@@ -4,11 +4,13 @@
 #pragma once
 
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "abi/agent_ring.h"
@@ -20,12 +22,39 @@
 
 namespace rocemu::test {
 
-// Zeroed memory, aligned to a page, of any ABI type.
-struct Zeroed {
-    explicit Zeroed(size_t bytes) : p(static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096))) {
-        std::memset(p, 0, (bytes + 4095) / 4096 * 4096);
+// Shared memory from which queues are cut side by side, as control does (control/queue_arena.h).
+class QueueRegion {
+  public:
+    explicit QueueRegion(size_t bytes)
+        : bytes_(bytes), p_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+        if (p_ == MAP_FAILED) throw std::bad_alloc();
     }
-    ~Zeroed() { std::free(p); }
+    ~QueueRegion() { munmap(p_, bytes_); }
+    QueueRegion(const QueueRegion&) = delete;
+    QueueRegion& operator=(const QueueRegion&) = delete;
+    std::byte* take(size_t bytes) {
+        bytes = (bytes + 127) / 128 * 128;
+        if (bytes > bytes_ - used_) throw std::bad_alloc();
+        used_ += bytes;
+        return static_cast<std::byte*>(p_) + used_ - bytes;
+    }
+
+  private:
+    size_t bytes_, used_ = 0;
+    void* p_;
+};
+
+// Zeroed memory of any ABI type: aligned to a page, or a part of a region.
+struct Zeroed {
+    explicit Zeroed(size_t bytes, QueueRegion* region = nullptr)
+        : p(region != nullptr ? region->take(bytes)
+                              : static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096))),
+          owned(region == nullptr) {
+        if (owned) std::memset(p, 0, (bytes + 4095) / 4096 * 4096);
+    }
+    ~Zeroed() {
+        if (owned) std::free(p);
+    }
     Zeroed(const Zeroed&) = delete;
     Zeroed& operator=(const Zeroed&) = delete;
     template <typename T>
@@ -33,6 +62,7 @@ struct Zeroed {
         return reinterpret_cast<T*>(p + offset);
     }
     std::byte* p;
+    bool owned;
 };
 
 struct AppCq {
@@ -105,7 +135,8 @@ struct AppSession {
 };
 
 struct AppQp {
-    AppQp(AppSession& s, AppCq& scq, AppCq& rcq, uint32_t number, const transport::QpCaps& c)
+    AppQp(AppSession& s, AppCq& scq, AppCq& rcq, uint32_t number, const transport::QpCaps& c,
+          QueueRegion* region = nullptr)
         : session(s),
           send_cq(scq),
           recv_cq(rcq),
@@ -113,8 +144,8 @@ struct AppQp {
           caps(c),
           sq_stride(abi::sq_stride(c.max_send_sge, c.max_inline_data)),
           rq_stride(abi::rq_stride(c.max_recv_sge)),
-          sq(sizeof(abi::QueueHeader) + size_t{c.max_send_wr} * sq_stride),
-          rq(sizeof(abi::QueueHeader) + size_t{c.max_recv_wr} * rq_stride) {}
+          sq(sizeof(abi::QueueHeader) + size_t{c.max_send_wr} * sq_stride, region),
+          rq(sizeof(abi::QueueHeader) + size_t{c.max_recv_wr} * rq_stride, region) {}
 
     abi::QueueHeader& sq_header() { return *sq.as<abi::QueueHeader>(); }
     abi::QueueHeader& rq_header() { return *rq.as<abi::QueueHeader>(); }

@@ -107,8 +107,8 @@ class EngineWorld {
                   transport::QpCaps caps = {256, 256, 4, 4, 128}, engine::SrqId srq = 0) {
         const uint32_t number =
             next_qpn != 0 ? std::exchange(next_qpn, 0) : static_cast<uint32_t>(0x100 + qps.size() * nic_shards + index);
-        auto& q = qps.emplace_back(s, scq, rcq, number, caps);
-        q.slot_number = static_cast<uint32_t>(qps.size() * 67 % 65521);  // a prime: no two of the same
+        auto& q = qps.emplace_back(s, scq, rcq, number, caps, queues.get());
+        q.slot_number = static_cast<uint32_t>(qps.size() * slot_step % 65521);  // a prime: no two of the same
         q.device = device;
         engine::QpSetup setup;
         setup.config.qpn = q.qpn;
@@ -267,6 +267,7 @@ class EngineWorld {
     uint32_t next_qpn = 0;  // of the next one alone; 0: one that was never used
     uint32_t reorder_packets = 0;
     uint32_t dma_window = 256;
+    uint32_t slot_step = 67;  // control gives slots one after the other: 1
     bool blocks_own_groups = false;
     uint8_t min_rnr_timer = 12;  // 0.64 ms; of those that are connected from now on
     std::function<engine::Port&(engine::Port&)> wrap_port;  // of NICs made from now on; outlives the world
@@ -274,6 +275,7 @@ class EngineWorld {
     uint32_t next_key = 0x1200, next_ah = 0;
     uint32_t nics = 0, nic_shards = 1, index = 0;
     // Memory that the shard looks at lives longer than the shard.
+    std::unique_ptr<QueueRegion> queues;  // of QPs made from now on; nullptr: each queue has pages of its own
     std::deque<AppSession> sessions;
     std::deque<AppCq> cqs;
     std::deque<AppSrq> srqs;
