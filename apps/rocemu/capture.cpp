@@ -32,7 +32,12 @@ abi::AdminCaptureRequest request_of(const Options& o, bool stop) {
 }
 
 int capture(const Options& o) {
-    // Blocked from the start: no signal is lost between here and the wait.
+    provider::Connection connection;
+    if (!greet(connection, socket_path(o.socket), true)) return kExitNoDaemon;
+    // Not emptied here: the daemon does that when it accepts. A FIFO waits for its reader here, interruptibly.
+    const int file = open(o.file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0) return complain(kExitFailed, o.file + ": " + std::strerror(errno));
+    // Blocked before the capture begins: no signal is lost between here and the wait.
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
@@ -41,10 +46,6 @@ int capture(const Options& o) {
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
 
-    provider::Connection connection;
-    if (!greet(connection, socket_path(o.socket), true)) return kExitNoDaemon;
-    const int file = open(o.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0) return complain(kExitFailed, o.file + ": " + std::strerror(errno));
     abi::AdminCaptureReply reply;
     int rc = connection.call(request_of(o, false), reply, {&file, 1});
     close(file);
@@ -58,7 +59,7 @@ int capture(const Options& o) {
     }
     if (wait[0].revents == 0) return complain(kExitFailed, "the daemon has ended; the capture is complete up to then");
     rc = connection.call(request_of(o, true), reply);
-    if (rc != 0) return complain(kExitFailed, o.device + ": " + std::strerror(rc));
+    if (rc != 0) return complain(kExitFailed, o.file + ": " + std::strerror(rc) + ": the capture is not complete");
     std::fprintf(stderr, "%llu frames captured, %llu missed\n", static_cast<unsigned long long>(reply.frames),
                  static_cast<unsigned long long>(reply.missed));
     return kExitOk;

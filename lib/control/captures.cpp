@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <string>
 
 #include "control/control.h"
+#include "control/log.h"
 #include "control/pcapng.h"
 #include "wire/drop_reason.h"
 
@@ -55,6 +57,7 @@ int Captures::start(const Session& owner, uint32_t device, UniqueFd file, uint32
         if (capture.device == device) return EBUSY;
     struct stat info {};
     if (!file || fstat(file.get(), &info) != 0) return EBADF;
+    if (S_ISREG(info.st_mode) && ftruncate(file.get(), 0) != 0) return errno;
     const uint32_t snap = snap_length == 0 ? kWholeFrame : std::min(snap_length, kWholeFrame);
     Capture& capture = captures_.emplace_back();
     capture.session = owner.id;
@@ -62,6 +65,7 @@ int Captures::start(const Session& owner, uint32_t device, UniqueFd file, uint32
     capture.file = std::move(file);
     capture.pipe = !S_ISREG(info.st_mode);
     PcapngWriter(capture.buffer).begin(control_.devices[device]->name(), snap);
+    capture.whole = capture.buffer.size();
     std::vector<engine::CaptureTap*> taps;
     for (uint32_t i = 0; i < control_.shards.size(); ++i) {
         capture.taps.push_back(std::make_unique<engine::CaptureTap>(kRingBytes, snap));
@@ -88,7 +92,7 @@ void Captures::drain(Capture& capture) {
         engine::TapRecord record;
         while (tap->read(record, bytes)) {
             if (capture.buffer.size() > kMaxBuffered) write(capture);
-            if (capture.buffer.size() > kMaxBuffered) {
+            if (capture.error != 0 || capture.buffer.size() > kMaxBuffered) {
                 ++capture.missed;
                 continue;
             }
@@ -96,7 +100,7 @@ void Captures::drain(Capture& capture) {
                 record.unix_ns,
                 record.direction == engine::TapDirection::Rx ? PacketDirection::Inbound : PacketDirection::Outbound,
                 {bytes.data(), std::min<size_t>(record.captured, bytes.size())}, record.length, comment_of(record));
-            ++capture.frames;
+            capture.ends.push_back(capture.written + capture.buffer.size());
         }
     }
     write(capture);
@@ -109,18 +113,37 @@ void Captures::write(Capture& capture) {
         size_t chunk = capture.buffer.size() - done;
         if (capture.pipe) {
             pollfd p{capture.file.get(), POLLOUT, 0};
-            if (::poll(&p, 1, 0) != 1 || !(p.revents & POLLOUT)) break;
+            if (::poll(&p, 1, 0) != 1 || !(p.revents & (POLLOUT | POLLERR))) break;
             chunk = std::min<size_t>(chunk, 4096);
         }
         const ssize_t n = ::write(capture.file.get(), capture.buffer.data() + done, chunk);
         if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && errno == EAGAIN) break;
         if (n <= 0) {
-            done = capture.buffer.size();  // full disk, closed pipe: the rest is lost
+            capture.error = n < 0 ? errno : EIO;  // full disk, closed pipe
             break;
         }
         done += static_cast<size_t>(n);
     }
     capture.buffer.erase(capture.buffer.begin(), capture.buffer.begin() + static_cast<ptrdiff_t>(done));
+    capture.written += done;
+    for (; !capture.ends.empty() && capture.ends.front() <= capture.written; capture.ends.pop_front()) {
+        capture.whole = capture.ends.front();
+        ++capture.frames;
+    }
+    if (capture.error == 0) return;
+    capture.missed += capture.ends.size();
+    capture.ends.clear();
+    capture.buffer.clear();
+    if (capture.written > capture.whole && !capture.pipe)
+        (void)!ftruncate(capture.file.get(), static_cast<off_t>(capture.whole));
+    capture.written = capture.whole;
+}
+
+Captures::Outcome Captures::outcome_of(const Capture& capture) {
+    Outcome outcome{capture.frames, capture.missed + capture.ends.size(), capture.error};
+    for (const auto& tap : capture.taps) outcome.missed += tap->missed();
+    return outcome;
 }
 
 void Captures::remove_taps(Capture& capture, std::function<void()> done) {
@@ -133,19 +156,20 @@ void Captures::remove_taps(Capture& capture, std::function<void()> done) {
         std::move(done));
 }
 
-bool Captures::stop(const Session& owner, uint32_t device, std::function<void(uint64_t, uint64_t)> done) {
+bool Captures::stop(const Session& owner, uint32_t device, std::function<void(const Outcome&)> done) {
     const auto it = std::find_if(captures_.begin(), captures_.end(), [&](const Capture& c) {
         return c.session == owner.id && c.device == device && !c.stopping;
     });
     if (it == captures_.end()) return false;
     remove_taps(*it, [this, it, done = std::move(done)] {
         drain(*it);
-        uint64_t missed = it->missed;
-        for (const auto& tap : it->taps) missed += tap->missed();
-        const uint64_t frames = it->frames;
+        const Outcome outcome = outcome_of(*it);
+        if (outcome.error != 0)
+            log::warn("{}: capture: {}: {} frames written, {} missed", control_.devices[it->device]->name(),
+                      std::strerror(outcome.error), outcome.frames, outcome.missed);
         captures_.erase(it);
         if (captures_.empty()) arm(timer_.get(), false);
-        done(frames, missed);
+        done(outcome);
     });
     return true;
 }
@@ -154,7 +178,7 @@ void Captures::end_of(const Session& owner) {
     std::vector<uint32_t> devices;
     for (const auto& capture : captures_)
         if (capture.session == owner.id) devices.push_back(capture.device);
-    for (const uint32_t device : devices) stop(owner, device, [](uint64_t, uint64_t) {});
+    for (const uint32_t device : devices) stop(owner, device, [](const Outcome&) {});
 }
 
 }  // namespace rocemu::control

@@ -58,6 +58,63 @@ run_test impairments-in-status 20 impairments_in_status
 run_test second-daemon 20 refused 1 'already|in use|running' "$rocemud" --socket "$ROCEMU_SOCKET"
 run_test program-exit-code 20 refused 3 . "$rocemu" run -- sh -c 'echo x; exit 3'
 run_test program-missing 20 refused 127 'no-such-program' "$rocemu" run -- no-such-program
+# Captures. tap_on FILE [PREFIX...]: one of rocemu0 that has begun; tap_ends CODE [PATTERN]: how it ends, and says so.
+tap_on() {
+    local file=$1
+    shift
+    : >"$testlib_tmp/tap"
+    "$@" "$rocemu" capture -d rocemu0 -w "$file" >"$testlib_tmp/tap" 2>&1 </dev/null &
+    tap=$!
+    wait_until 20 grep -q capturing "$testlib_tmp/tap"
+}
+tap_ends() {
+    local rc
+    kill -TERM "$tap"
+    wait "$tap"
+    rc=$?
+    cat "$testlib_tmp/tap"
+    [ $rc = "$1" ] && grep -Eq -- "${2:-[1-9][0-9]* frames captured, 0 missed}" "$testlib_tmp/tap"
+}
+traffic() { pair ibv_rc_pingpong -g 1 -n 100 >/dev/null; }
+full_file() { tap_on /dev/full && traffic && tap_ends 1 '^rocemu: /dev/full: No space left .* not complete'; }
+reader_gone() {
+    mkfifo "$testlib_tmp/fifo"
+    head -c 100 "$testlib_tmp/fifo" >/dev/null &
+    tap_on "$testlib_tmp/fifo" && traffic && tap_ends 1 'fifo: Broken pipe.* not complete'
+}
+# The file system, of the tool's own namespace, holds 64 KiB: what is in the file is whole frames.
+full_file_system() {
+    local dir=$testlib_tmp/small
+    mkdir "$dir"
+    # shellcheck disable=SC2016
+    tap_on "$dir/f" unshare -m sh -c 'mount -t tmpfs -o size=64k none "$0" && exec "$@"' "$dir" && traffic || return
+    whole_frames() { [ "$(stat -c %s "$1")" -gt 50000 ] && "$rocemu" icrc-check "$1"; }
+    wait_until 10 whole_frames "/proc/$tap/root$dir/f" || { whole_frames "/proc/$tap/root$dir/f"; return 1; }
+    tap_ends 1 '/f: No space left .* not complete'
+}
+no_such_device() {
+    echo kept >"$testlib_tmp/kept"
+    refused 1 'no device nosuch' "$rocemu" capture -d nosuch -w "$testlib_tmp/kept" && grep -q kept "$testlib_tmp/kept"
+}
+second_capture() {
+    local file=$testlib_tmp/first.pcapng
+    tap_on "$file" && traffic || return
+    refused 1 'rocemu0: .*busy' "$rocemu" capture -d rocemu0 -w "$file" && traffic && tap_ends 0 && "$rocemu" icrc-check "$file"
+}
+# Ends by the signal, not by the SIGKILL behind it.
+fifo_without_reader() {
+    mkfifo "$testlib_tmp/nobody"
+    timeout -k 5 1 "$rocemu" capture -d rocemu0 -w "$testlib_tmp/nobody"
+    [ $? = 124 ]
+}
+run_test capture-full-file 30 full_file
+run_test capture-reader-gone 30 reader_gone
+if [ "$(id -u)" = 0 ]; then run_test capture-full-file-system 40 full_file_system
+else skip_test "${testlib_prefix}capture-full-file-system" "needs root, to make one"; fi
+run_test capture-no-such-device 20 no_such_device
+run_test capture-twice 40 second_capture
+run_test capture-fifo-without-reader 20 fifo_without_reader
+
 refused_permission() {
     chmod 000 "$ROCEMU_SOCKET"
     refused 2 'permission|refused' "$rocemu" run -- touch "$testlib_tmp/started2" && [ ! -e "$testlib_tmp/started2" ]

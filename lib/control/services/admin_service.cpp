@@ -46,10 +46,11 @@ void handle(Call& call, const abi::AdminCaptureRequest& request) {
     Captures& captures = *call.control.captures;
     if (request.stop) {
         const bool found =
-            captures.stop(*call.session, device->id(), [reply = call.reply](uint64_t frames, uint64_t missed) mutable {
+            captures.stop(*call.session, device->id(), [reply = call.reply](const Captures::Outcome& outcome) mutable {
+                if (outcome.error != 0) return reply.fail(outcome.error);
                 abi::AdminCaptureReply r;
-                r.frames = frames;
-                r.missed = missed;
+                r.frames = outcome.frames;
+                r.missed = outcome.missed;
                 reply.send(r);
             });
         if (!found) call.reply.fail(ENOENT);
