@@ -15,8 +15,12 @@ std::optional<Options> parse_options(int argc, char** argv, int& exit_code) {
     CLI::App app{"rocemud: a software RoCE NIC", "rocemud"};
     Options options;
     bool help_config = false;
-    app.add_option("--config", options.config, "Configuration (TOML)")->type_name("FILE");
-    app.add_option("--socket", options.socket, "Control socket, instead of the configured one")->type_name("PATH");
+    // The word of an unset variable: not the same as no option.
+    const auto not_empty = [](const std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); };
+    app.add_option("--config", options.config, "Configuration (TOML)")->type_name("FILE")->check(not_empty);
+    app.add_option("--socket", options.socket, "Control socket, instead of the configured one")
+        ->type_name("PATH")
+        ->check(not_empty);
     app.add_option("--ready-fd", options.ready_fd,
                    "Writes a line to this descriptor when programs can attach, and closes it")
         ->type_name("N")

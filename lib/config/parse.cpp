@@ -137,6 +137,9 @@ Config parse(std::string_view text, const std::string& name) {
 Config load(const std::string& path) {
     std::ifstream file(path);
     if (!file) throw ConfigError(path + ": " + std::strerror(errno));
+    errno = 0;
+    file.peek();
+    if (file.bad()) throw ConfigError(path + ": " + std::strerror(errno != 0 ? errno : EIO));  // a directory can be opened
     std::ostringstream text;
     text << file.rdbuf();
     return parse(text.str(), path);

@@ -39,6 +39,9 @@ run_test config-bad-syntax 20 bad_config '' '[daemon
 x'
 run_test config-missing-file 20 refused 1 'nowhere\.toml' "$rocemud" --config "$testlib_tmp/nowhere.toml"
 
+run_test config-is-a-directory 20 refused 1 '/tmp: Is a directory' "$rocemud" --config /tmp --socket "$ROCEMU_SOCKET"
+run_test config-empty-word 20 refused 1 '^rocemud: --config: .*empty' "$rocemud" --config "" --socket "$ROCEMU_SOCKET"
+
 no_such_cpu() {
     printf '[daemon]\nlcores = [1000]\n' >"$testlib_tmp/cpu.toml"
     refused 1 'lcores.*CPU 1000' "$rocemud" --config "$testlib_tmp/cpu.toml" --socket "$ROCEMU_SOCKET"
