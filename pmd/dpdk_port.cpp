@@ -33,8 +33,8 @@ bool is_af_packet(const VdevArgs& args) {
 // use to us anyway); eight to a block, which they must fill exactly. The two rings are locked memory.
 void suit_af_packet(VdevArgs& args, unsigned ring_bytes) {
     const unsigned mtu = interface_mtu(args.get("iface"));
-    const unsigned slot = args.get("framesz").empty() ? af_packet_frame_size(mtu ? mtu : 1500)
-                                                      : static_cast<unsigned>(std::stoul(args.get("framesz")));
+    const unsigned given = args.number("framesz", UINT16_MAX);
+    const unsigned slot = given != 0 ? given : af_packet_frame_size(mtu ? mtu : 1500);
     args.set_default("framesz", std::to_string(slot));
     const unsigned block = std::max(slot * 8, 4096u);
     args.set_default("blocksz", std::to_string(block));
@@ -79,7 +79,7 @@ uint32_t DpdkPort::room_needed(const std::string& spec) {
     if (!is_af_packet(args)) return MbufPool::kDefaultRoom;
     suit_af_packet(args, kRingBytes);
     // The driver wants a whole slot's payload to fit into one mbuf.
-    return std::max<uint32_t>(MbufPool::kDefaultRoom, static_cast<uint32_t>(std::stoul(args.get("framesz"))));
+    return std::max<uint32_t>(MbufPool::kDefaultRoom, args.number("framesz", UINT16_MAX));
 }
 
 std::string DpdkPort::Impl::configure(const std::string& spec, MbufPool& pool, bool promiscuous) {

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <stdexcept>
 
 namespace rocemu::pmd {
 
@@ -41,6 +43,17 @@ std::string VdevArgs::get(const std::string& key) const {
     for (const auto& [k, v] : args_)
         if (k == key) return v;
     return {};
+}
+
+unsigned VdevArgs::number(const std::string& key, unsigned max) const {
+    const std::string text = get(key);
+    if (text.empty()) return 0;
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value == 0 || value > max)
+        throw std::runtime_error("port " + device_ + ": " + key + "=" + text + ": must be a number, 1 to " +
+                                 std::to_string(max));
+    return value;
 }
 
 void VdevArgs::set_default(const std::string& key, const std::string& value) {

@@ -17,6 +17,8 @@ class VdevArgs {
     [[nodiscard]] std::string driver() const;
     [[nodiscard]] bool is_pci() const;
     [[nodiscard]] std::string get(const std::string& key) const;  // empty: not given
+    // 0: not given. Throws std::runtime_error if it is no number of 1 to `max`.
+    [[nodiscard]] unsigned number(const std::string& key, unsigned max) const;
     void set_default(const std::string& key, const std::string& value);
     [[nodiscard]] std::string arguments() const;  // without the device
 

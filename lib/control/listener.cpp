@@ -11,8 +11,10 @@
 #include <sys/un.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 
 #include "abi/socket_path.h"
@@ -53,16 +55,24 @@ UniqueFd take_lock(const std::string& path) {
     return lock;
 }
 
+// A name in digits; none: it is a name. The largest number means "unchanged" to chown().
+std::optional<uint32_t> number_of(const std::string& key, const std::string& name) {
+    if (name.find_first_not_of("0123456789") != name.npos) return std::nullopt;
+    uint32_t id = 0;
+    const auto result = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (result.ec != std::errc{} || id == UINT32_MAX) fail(key, "'" + name + "' is out of range");
+    return id;
+}
 uid_t user_of(const std::string& name) {
     if (name.empty()) return static_cast<uid_t>(-1);
-    if (name.find_first_not_of("0123456789") == name.npos) return static_cast<uid_t>(std::stoul(name));
+    if (const auto id = number_of("daemon.socket_owner", name)) return *id;
     const passwd* entry = getpwnam(name.c_str());
     if (!entry) fail("daemon.socket_owner", "there is no user '" + name + "'");
     return entry->pw_uid;
 }
 gid_t group_of(const std::string& name) {
     if (name.empty()) return static_cast<gid_t>(-1);
-    if (name.find_first_not_of("0123456789") == name.npos) return static_cast<gid_t>(std::stoul(name));
+    if (const auto id = number_of("daemon.socket_group", name)) return *id;
     const group* entry = getgrnam(name.c_str());
     if (!entry) fail("daemon.socket_group", "there is no group '" + name + "'");
     return entry->gr_gid;
@@ -75,6 +85,8 @@ Listener::Listener(const std::string& path, const config::DaemonOptions& options
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof address.sun_path) fail(path, "is too long for a socket");
     std::memcpy(address.sun_path, path.c_str(), path.size());
+    const uid_t owner = user_of(options.socket_owner);
+    const gid_t group = group_of(options.socket_group);
     make_directory(path, options.socket_mode);
     lock_ = take_lock(path);
 
@@ -89,8 +101,6 @@ Listener::Listener(const std::string& path, const config::DaemonOptions& options
     const int bound = ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
     umask(before);
     if (bound != 0) fail_errno(path, "cannot be bound");
-    const uid_t owner = user_of(options.socket_owner);
-    const gid_t group = group_of(options.socket_group);
     if ((owner != static_cast<uid_t>(-1) || group != static_cast<gid_t>(-1)) &&
         ::lchown(path.c_str(), owner, group) != 0)
         fail_errno(path, "owner or group cannot be set");

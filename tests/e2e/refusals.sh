@@ -42,6 +42,18 @@ run_test config-missing-file 20 refused 1 'nowhere\.toml' "$rocemud" --config "$
 run_test config-is-a-directory 20 refused 1 '/tmp: Is a directory' "$rocemud" --config /tmp --socket "$ROCEMU_SOCKET"
 run_test config-empty-word 20 refused 1 '^rocemud: --config: .*empty' "$rocemud" --config "" --socket "$ROCEMU_SOCKET"
 
+# not_started PATTERN TEXT: a configuration that reads well and cannot be carried out.
+not_started() {
+    printf '%s\n' "$2" >"$testlib_tmp/not.toml"
+    refused 1 "$1" timeout -k 5 15 "$rocemud" --config "$testlib_tmp/not.toml" --socket "$ROCEMU_SOCKET" && [ ! -e "$ROCEMU_SOCKET" ]
+}
+run_test framesz-no-number 20 not_started 'rocemud: port net_af_packet: framesz=big: must be a number' '[[device]]
+name = "rocemu0"
+port = "net_af_packet,iface=lo,framesz=big"'
+run_test socket-owner-too-large 20 not_started 'rocemud: daemon.socket_owner: .4294967296. is out of range' '[daemon]
+socket_owner = "4294967296"'
+run_test socket-group-too-large 20 not_started 'rocemud: daemon.socket_group: .99999999999999999999999. is out of range' '[daemon]
+socket_group = "99999999999999999999999"'
 no_such_cpu() {
     printf '[daemon]\nlcores = [1000]\n' >"$testlib_tmp/cpu.toml"
     refused 1 'lcores.*CPU 1000' "$rocemud" --config "$testlib_tmp/cpu.toml" --socket "$ROCEMU_SOCKET"
