@@ -9,4 +9,7 @@ namespace rocemu::daemon {
 // Throws spdlog::spdlog_ex if the file cannot be opened.
 void set_up_logging(const config::DaemonOptions& options);
 
+// Opens the log file again by its name: it may have been renamed. One that cannot be opened changes nothing.
+void reopen_log(const config::DaemonOptions& options);
+
 }  // namespace rocemu::daemon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // rocemud: composition root. Configuration, socket, machine (ports and shards), server; then waits for a signal.
-// Exit code 0 after SIGTERM or SIGINT, 1 for everything that keeps it from starting.
+// Exit code 0 after SIGTERM or SIGINT, 1 for everything that keeps it from starting. SIGHUP opens the log file anew.
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -24,6 +24,7 @@ control::UniqueFd take_signals() {
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
     return control::UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -44,7 +45,15 @@ void run(const Options& options, const config::Config& config) {
     set_up_logging(config.daemon);
     const auto signals = take_signals();
     control::EventLoop loop;
-    loop.add(signals.get(), EPOLLIN, [&](uint32_t) { loop.stop(); });
+    loop.add(signals.get(), EPOLLIN, [&](uint32_t) {
+        signalfd_siginfo signal{};
+        while (::read(signals.get(), &signal, sizeof signal) == sizeof signal) {
+            if (signal.ssi_signo == SIGHUP)
+                reopen_log(config.daemon);
+            else
+                loop.stop();
+        }
+    });
     control::Listener listener(socket_of(options, config), config.daemon);
     Machine machine(config);
     auto devices = machine.make_devices();

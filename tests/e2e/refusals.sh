@@ -63,6 +63,16 @@ run_test ready-fd-closed 20 refused 1 'ready-fd 77' "$rocemud" --ready-fd 77 --s
 run_test unknown-option 20 refused 1 '^rocemud: .*--sockets' "$rocemud" --sockets x
 run_test unknown-command 20 refused 1 '^rocemu: .*stats' "$rocemu" stats
 
+# SIGHUP, as of a terminal that is closed or of logrotate: the daemon goes on, in a new file.
+hang_up() {
+    local daemon log=$testlib_tmp/hup.log
+    printf '[daemon]\nlog_file = "%s"\n' "$log" >"$testlib_tmp/hup.toml"
+    start_daemon daemon "$testlib_tmp/hup.err" --config "$testlib_tmp/hup.toml" --socket "$testlib_tmp/hup.sock" || return
+    mv "$log" "$log.1" && kill -HUP "$daemon" && wait_until 10 test -e "$log" &&
+        "$rocemu" status --socket "$testlib_tmp/hup.sock" >/dev/null && stop_daemon "$daemon" "$log" 15 && grep -q ending "$log"
+}
+run_test log-file-anew 60 hang_up
+
 fabric_up || exit 1
 impairments_in_status() {
     "$rocemu" impair rocemu1 --drop 1.5% --delay 20us && "$rocemu" status &&
