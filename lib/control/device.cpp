@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "config/config.h"
+#include "control/log.h"
 #include "net/eui64.h"
 #include "net/iboe_mtu.h"
 
@@ -35,9 +36,13 @@ Device::Device(uint32_t id, const DeviceInit& init)
         configured_.push_back({*gid, static_cast<unsigned>(prefix) + (gid->is_ipv4_mapped() ? 96u : 0u), vlan});
     }
     follow_addresses_ = untagged.size() == 1;
-    gids_.add(untagged);
+    bool all = gids_.add(untagged);
     for (const auto& own : configured_)
-        if (own.vlan != wire::kNoVlan) gids_.add({&own.gid, 1}, own.vlan);
+        if (own.vlan != wire::kNoVlan) all &= gids_.add({&own.gid, 1}, own.vlan);
+    // Each has two entries, and so has the link-local one.
+    if (!all)
+        throw std::runtime_error(name_ + ": more than " + std::to_string(gids_.capacity() / 2 - 1) +
+                                 " addresses: the GID table has no place for them");
 
     if (init.mtu != 0) mtu_ = mtu_ == 0 ? init.mtu : std::min(mtu_, init.mtu);
     mtu_limit_ = mtu_;
@@ -100,7 +105,11 @@ bool Device::take_addresses(const std::vector<InterfaceAddress>& addresses) {
     for (const auto& a : addresses)
         if (!gids_.find(a.gid, net::RoceVersion::V2)) fresh[a.vlan].push_back(a.gid);
     // Those of no VLAN first.
-    for (auto it = fresh.rbegin(); it != fresh.rend(); ++it) changed |= gids_.add(it->second, it->first);
+    for (auto it = fresh.rbegin(); it != fresh.rend(); ++it) {
+        if (!gids_.add(it->second, it->first))
+            log::warn("{}: {} has more addresses than the GID table has places: some are left out", name_, netdev_);
+        changed |= gids_.find(it->second.front(), net::RoceVersion::V2).has_value();
+    }
     followed_ = addresses;
     return changed;
 }
