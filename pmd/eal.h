@@ -15,7 +15,7 @@ struct EalOptions {
     std::string program = "rocemud";
     uint32_t memory_mib = 512;       // all mbuf pools live in it; pages are touched as they are used
     bool huge_pages = false;         // false: --no-huge
-    std::vector<std::string> pci;    // PCI addresses to probe; empty: --no-pci
+    std::vector<std::string> pci;    // to probe: address[,driver arguments]; empty: --no-pci
     std::vector<std::string> extra;  // further EAL arguments, last
 };
 

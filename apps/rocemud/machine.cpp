@@ -81,7 +81,7 @@ void Machine::start_eal() {
     options.memory_mib = static_cast<uint32_t>(config_.daemon.memory_mb) + 64;
     options.huge_pages = config_.daemon.pages == "huge";
     for (const auto& device : config_.devices)
-        if (is_pci(device.port)) options.pci.push_back(device.port.substr(0, device.port.find(',')));
+        if (is_pci(device.port)) options.pci.push_back(device.port);
     std::string error;
     eal_ = pmd::Eal::start(options, error);
     if (!eal_) throw std::runtime_error(error);
