@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
 
 #include "abi/messages.h"
 #include "control/log.h"
+#include "pmd/vdev_args.h"
 #include "wire/mac.h"
 
 namespace rocemu::daemon {
@@ -24,6 +26,18 @@ wire::MacAddress mac_of(const config::DeviceOptions& options, size_t index) {
 
 bool is_pci(const std::string& port) {
     return !port.empty() && std::isxdigit(static_cast<unsigned char>(port[0])) && port.find(':') != port.npos;
+}
+
+// Each of two devices on one port would take the frames of both.
+void refuse_shared_ports(const config::Config& config) {
+    std::map<std::string, std::string> users;  // of a port, by device
+    for (const auto& device : config.devices) {
+        const pmd::VdevArgs args(device.port);
+        const std::string port = args.is_pci() ? args.device() : args.get("iface");
+        if (port.empty()) continue;
+        const auto [user, first] = users.emplace(port, device.name);
+        if (!first) throw std::runtime_error(device.name + ": " + port + " is the port of " + user->second + " already");
+    }
 }
 
 fabric::Impairments impairments_of(const config::ImpairmentOptions& o) {
@@ -48,6 +62,7 @@ Machine::Machine(const config::Config& config)
         if (!pmd::LcoreThread::allowed(static_cast<int>(cpu)))
             throw std::runtime_error("daemon.lcores: CPU " + std::to_string(cpu) +
                                      " does not exist, or this process may not run on it");
+    refuse_shared_ports(config);
     start_eal();
     make_pool();
     inits_.resize(config.devices.size());

@@ -60,6 +60,7 @@ void InterfaceWatch::look_again() {
 void InterfaceWatch::guard() {
     std::map<uint32_t, std::unique_ptr<UdpGuard>> wanted;
     const auto want = [&](const std::string& name, uint32_t index) {
+        if (wanted.contains(index)) return;
         if (const auto it = guards_.find(index); it != guards_.end()) {
             wanted[index] = std::move(it->second);
             return;

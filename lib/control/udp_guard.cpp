@@ -51,7 +51,8 @@ std::unique_ptr<UdpGuard> UdpGuard::open(const std::string& netdev, std::string&
     auto guard = std::unique_ptr<UdpGuard>(new UdpGuard());
     guard->fds_[0] = open_guard(AF_INET, netdev);
     if (guard->fds_[0] < 0) {
-        error = "UDP port 4791 on " + netdev + " cannot be guarded: " + std::strerror(errno);
+        error = "UDP port 4791 on " + netdev + " cannot be guarded: " +
+                (errno == EADDRINUSE ? "another RoCE stack uses this interface" : std::strerror(errno));
         return nullptr;
     }
     guard->fds_[1] = open_guard(AF_INET6, netdev);  // a kernel without IPv6 answers nothing on it

@@ -54,6 +54,12 @@ run_test socket-owner-too-large 20 not_started 'rocemud: daemon.socket_owner: .4
 socket_owner = "4294967296"'
 run_test socket-group-too-large 20 not_started 'rocemud: daemon.socket_group: .99999999999999999999999. is out of range' '[daemon]
 socket_group = "99999999999999999999999"'
+run_test two-devices-one-interface 20 not_started 'rocemud: b: lo is the port of a already' '[[device]]
+name = "a"
+port = "net_af_packet,iface=lo"
+[[device]]
+name = "b"
+port = "net_af_packet1,iface=lo"'
 run_test too-many-addresses 20 not_started 'rocemud: rocemu0: more than 127 addresses' "[[device]]
 name = \"rocemu0\"
 addresses = [$(printf '"10.203.1.%s/24",' $(seq 1 128))]"

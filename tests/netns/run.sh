@@ -118,6 +118,12 @@ pyverbs_suite() {
     done
     run_test pyverbs/counted 10 "$python" "$suite" count "$testlib_tmp/pyverbs.results" 150
 }
+# Both would answer: it is told.
+another_daemon() {
+    local daemon log=$testlib_tmp/another.log
+    daemon_in daemon "$ns_a" "$testlib_tmp/another.sock" "$log" && stop_daemon "$daemon" "$log" 15 || return
+    grep 'another RoCE stack uses this interface' "$log" || { cat "$log"; return 1; }
+}
 # huge_pages N: at least so many are there until the end, if the machine has them.
 huge_pages() {
     local file=/proc/sys/vm/nr_hugepages had
@@ -151,6 +157,7 @@ run_here daemons-end-cleanly daemons_down
 # The same wire with jumbo frames: path MTU up to 4096.
 wire_up "$ns_a" $ip_a 4200 && wire_up "$ns_b" $ip_b 4200 || exit 1
 run_here mtu4200/daemons-start daemons_up || finish_tests
+run_test mtu4200/another-daemon-on-the-wire 60 another_daemon
 pingpongs 4200 "" "-m 2048" "-m 4096" "-m 4096 -s 1048576 -c $some"
 for op in send write read; do perftests 4200 ib_${op}_bw "" "-m 4096 -s 8388608 $big"; done
 run_here mtu4200/daemons-end-cleanly daemons_down
