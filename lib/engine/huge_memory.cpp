@@ -101,8 +101,9 @@ void HugeMemory::do_deallocate(void* p, size_t bytes, size_t) {
             remove_hole(before);
         }
     }
+    // Room for some QPs stays, or one that comes and goes would bring a chunk with it each time.
     const bool empty = bytes == chunk->second;
-    if (!empty || mapped_ - used_ == bytes) return add_hole(at, bytes);
+    if (!empty || mapped_ - used_ - bytes < kHugePage) return add_hole(at, bytes);
     munmap(at, bytes);
     mapped_ -= bytes;
     chunks_.erase(chunk);

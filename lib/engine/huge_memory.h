@@ -2,7 +2,8 @@
 // HugeMemory: where the state of a shard's QPs lies: side by side, in pieces that the kernel may back by huge pages.
 // A thousand active QPs touch tens of thousands of small pages, more than any TLB holds. Best fit over the holes, which
 // grow together again; a chunk that is empty goes back to the kernel if there is room elsewhere. Shard only; control
-// calls only (it allocates its own bookkeeping). Where huge pages are off it is memory like any other. See madvise(2), MADV_HUGEPAGE.
+// calls only (it allocates its own bookkeeping). Where huge pages are off it is memory like any other. See madvise(2),
+// MADV_HUGEPAGE.
 #pragma once
 
 #include <cstddef>

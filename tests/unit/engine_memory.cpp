@@ -74,15 +74,29 @@ TEST_CASE("memory of QPs: empty chunks go back to the kernel, but for one", "[en
     HugeMemory memory;
     std::vector<Block> blocks;
     for (uint32_t i = 0; i < 64; ++i) blocks.push_back(take(memory, HugeMemory::kHugePage / 2, 8, i));
-    CHECK(memory.mapped() >= 32 * HugeMemory::kHugePage);
-    const Block kept = take(memory, 1000, 8, 5);
+    CHECK(memory.mapped() == 32 * HugeMemory::kHugePage);
+    const Block kept = take(memory, 1000, 8, 5);  // alone in a chunk of the largest step
     for (const Block& b : blocks) give(memory, b, 8);
-    CHECK(memory.mapped() <= 2 * HugeMemory::kLargestStep);
+    CHECK(memory.mapped() == HugeMemory::kLargestStep);
     give(memory, kept, 8);
-    const size_t left = memory.mapped();
-    CHECK(left != 0);
-    give(memory, take(memory, 1000, 8, 6), 8);
-    CHECK(memory.mapped() == left);
+    CHECK(memory.mapped() == HugeMemory::kLargestStep);
+}
+
+TEST_CASE("memory of QPs: one that comes and goes does not bring a chunk with it each time", "[engine]") {
+    HugeMemory memory;
+    // But for 64 KiB the chunk is taken.
+    const Block most = take(memory, HugeMemory::kHugePage - 65536, 8, 1);
+    give(memory, take(memory, 100'000, 8, 2), 8);
+    const size_t mapped = memory.mapped();
+    CHECK(mapped == 2 * HugeMemory::kHugePage);
+    for (uint32_t i = 0; i < 3; ++i) {
+        const Block b = take(memory, 100'000, 8, i);
+        CHECK(memory.mapped() == mapped);
+        give(memory, b, 8);
+        CHECK(memory.mapped() == mapped);
+    }
+    give(memory, most, 8);
+    CHECK(memory.mapped() == HugeMemory::kHugePage);
 }
 
 TEST_CASE("memory of QPs: alignment beyond a cache line is refused", "[engine]") {
