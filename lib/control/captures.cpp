@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Captures: see captures.h. The order of ending: taps off on every shard, confirmed; rest drained and written; answer.
+// Captures: see captures.h. The order of ending: taps off on every shard, confirmed; rest drained; written; answer.
 #include "control/captures.h"
 
-#include <poll.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 
@@ -11,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <system_error>
 
 #include "control/control.h"
 #include "control/log.h"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr uint32_t kRingBytes = 16u << 20;
 constexpr uint32_t kWholeFrame = 16384;
-constexpr size_t kMaxBuffered = 64u << 20;
+constexpr size_t kFramesPerTurn = 4096;  // of a tap: the control thread has other work
 constexpr int64_t kDrainPeriod = 5 * kMillisecond;
 
 void arm(int timer, bool on) {
@@ -44,12 +44,13 @@ Captures::Captures(Control& control)
     control_.loop.add(timer_.get(), EPOLLIN, [this](uint32_t) {
         uint64_t n = 0;
         (void)!::read(timer_.get(), &n, sizeof n);
-        drain_all();
+        for (auto& capture : captures_) drain(capture, kFramesPerTurn);
     });
 }
 
 Captures::~Captures() {
     control_.loop.remove(timer_.get());
+    for (const auto& capture : captures_) control_.loop.remove(capture.writer->ended_fd());
 }
 
 int Captures::start(const Session& owner, uint32_t device, UniqueFd file, uint32_t snap_length) {
@@ -59,13 +60,18 @@ int Captures::start(const Session& owner, uint32_t device, UniqueFd file, uint32
     if (!file || fstat(file.get(), &info) != 0) return EBADF;
     if (S_ISREG(info.st_mode) && ftruncate(file.get(), 0) != 0) return errno;
     const uint32_t snap = snap_length == 0 ? kWholeFrame : std::min(snap_length, kWholeFrame);
+    std::vector<std::byte> header;
+    PcapngWriter(header).begin(control_.devices[device]->name(), snap);
+    std::unique_ptr<CaptureWriter> writer;
+    try {
+        writer = std::make_unique<CaptureWriter>(std::move(file), S_ISREG(info.st_mode), std::move(header));
+    } catch (const std::system_error& e) {
+        return e.code().value();
+    }
     Capture& capture = captures_.emplace_back();
     capture.session = owner.id;
     capture.device = device;
-    capture.file = std::move(file);
-    capture.pipe = !S_ISREG(info.st_mode);
-    PcapngWriter(capture.buffer).begin(control_.devices[device]->name(), snap);
-    capture.whole = capture.buffer.size();
+    capture.writer = std::move(writer);
     std::vector<engine::CaptureTap*> taps;
     for (uint32_t i = 0; i < control_.shards.size(); ++i) {
         capture.taps.push_back(std::make_unique<engine::CaptureTap>(kRingBytes, snap));
@@ -81,69 +87,21 @@ int Captures::start(const Session& owner, uint32_t device, UniqueFd file, uint32
     return 0;
 }
 
-void Captures::drain_all() {
-    for (auto& capture : captures_) drain(capture);
-}
-
-void Captures::drain(Capture& capture) {
+void Captures::drain(Capture& capture, size_t frames_of_a_tap) {
     std::array<std::byte, kWholeFrame> bytes;
-    PcapngWriter writer(capture.buffer);
+    std::vector<std::byte> block;
+    PcapngWriter packets(block);
     for (auto& tap : capture.taps) {
         engine::TapRecord record;
-        while (tap->read(record, bytes)) {
-            if (capture.buffer.size() > kMaxBuffered) write(capture);
-            if (capture.error != 0 || capture.buffer.size() > kMaxBuffered) {
-                ++capture.missed;
-                continue;
-            }
-            writer.packet(
+        for (size_t i = 0; i < frames_of_a_tap && tap->read(record, bytes); ++i) {
+            block.clear();
+            packets.packet(
                 record.unix_ns,
                 record.direction == engine::TapDirection::Rx ? PacketDirection::Inbound : PacketDirection::Outbound,
                 {bytes.data(), std::min<size_t>(record.captured, bytes.size())}, record.length, comment_of(record));
-            capture.ends.push_back(capture.written + capture.buffer.size());
+            capture.writer->add(block);
         }
     }
-    write(capture);
-}
-
-void Captures::write(Capture& capture) {
-    size_t done = 0;
-    while (done < capture.buffer.size()) {
-        // A pipe that says it is writable takes PIPE_BUF bytes without waiting.
-        size_t chunk = capture.buffer.size() - done;
-        if (capture.pipe) {
-            pollfd p{capture.file.get(), POLLOUT, 0};
-            if (::poll(&p, 1, 0) != 1 || !(p.revents & (POLLOUT | POLLERR))) break;
-            chunk = std::min<size_t>(chunk, 4096);
-        }
-        const ssize_t n = ::write(capture.file.get(), capture.buffer.data() + done, chunk);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && errno == EAGAIN) break;
-        if (n <= 0) {
-            capture.error = n < 0 ? errno : EIO;  // full disk, closed pipe
-            break;
-        }
-        done += static_cast<size_t>(n);
-    }
-    capture.buffer.erase(capture.buffer.begin(), capture.buffer.begin() + static_cast<ptrdiff_t>(done));
-    capture.written += done;
-    for (; !capture.ends.empty() && capture.ends.front() <= capture.written; capture.ends.pop_front()) {
-        capture.whole = capture.ends.front();
-        ++capture.frames;
-    }
-    if (capture.error == 0) return;
-    capture.missed += capture.ends.size();
-    capture.ends.clear();
-    capture.buffer.clear();
-    if (capture.written > capture.whole && !capture.pipe)
-        (void)!ftruncate(capture.file.get(), static_cast<off_t>(capture.whole));
-    capture.written = capture.whole;
-}
-
-Captures::Outcome Captures::outcome_of(const Capture& capture) {
-    Outcome outcome{capture.frames, capture.missed + capture.ends.size(), capture.error};
-    for (const auto& tap : capture.taps) outcome.missed += tap->missed();
-    return outcome;
 }
 
 void Captures::remove_taps(Capture& capture, std::function<void()> done) {
@@ -162,16 +120,23 @@ bool Captures::stop(const Session& owner, uint32_t device, std::function<void(co
     });
     if (it == captures_.end()) return false;
     remove_taps(*it, [this, it, done = std::move(done)] {
-        drain(*it);
-        const Outcome outcome = outcome_of(*it);
-        if (outcome.error != 0)
-            log::warn("{}: capture: {}: {} frames written, {} missed", control_.devices[it->device]->name(),
-                      std::strerror(outcome.error), outcome.frames, outcome.missed);
-        captures_.erase(it);
-        if (captures_.empty()) arm(timer_.get(), false);
-        done(outcome);
+        drain(*it, SIZE_MAX);
+        it->writer->finish();
+        control_.loop.add(it->writer->ended_fd(), EPOLLIN, [this, it, done](uint32_t) { ended(it, done); });
     });
     return true;
+}
+
+void Captures::ended(std::list<Capture>::iterator capture, const std::function<void(const Outcome&)>& done) {
+    Outcome outcome = capture->writer->outcome();
+    for (const auto& tap : capture->taps) outcome.missed += tap->missed();
+    if (outcome.error != 0)
+        log::warn("{}: capture: {}: {} frames written, {} missed", control_.devices[capture->device]->name(),
+                  std::strerror(outcome.error), outcome.frames, outcome.missed);
+    control_.loop.remove(capture->writer->ended_fd());
+    captures_.erase(capture);
+    if (captures_.empty()) arm(timer_.get(), false);
+    done(outcome);
 }
 
 void Captures::end_of(const Session& owner) {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rocemu-test: user root limit=120
+# rocemu-test: user root limit=200
 # What is refused says why in one line, with the exit code the documentation gives, and does nothing else.
 . "$(dirname "$0")/lib.sh"
 
@@ -127,6 +127,20 @@ full_file_system() {
     wait_until 10 whole_frames "/proc/$tap/root$dir/f" || { whole_frames "/proc/$tap/root$dir/f"; return 1; }
     tap_ends 1 '/f: No space left .* not complete'
 }
+# A terminal that nobody reads takes a little and then nothing: the capture waits for it, the daemon does not.
+held_up() {
+    local terminal
+    python3 -c 'import os, signal, tty
+master, slave = os.openpty()
+tty.setraw(slave)
+print(os.ttyname(slave), flush=True)
+signal.pause()' >"$testlib_tmp/pty" &
+    terminal=$!
+    wait_until 10 test -s "$testlib_tmp/pty" && tap_on "$(cat "$testlib_tmp/pty")" && traffic && traffic &&
+        timeout 10 "$rocemu" status >/dev/null || return
+    end_process $terminal
+    tap_ends 1 'Input/output error.* not complete'
+}
 no_such_device() {
     echo kept >"$testlib_tmp/kept"
     refused 1 'no device nosuch' "$rocemu" capture -d nosuch -w "$testlib_tmp/kept" && grep -q kept "$testlib_tmp/kept"
@@ -144,6 +158,7 @@ fifo_without_reader() {
 }
 run_test capture-full-file 30 full_file
 run_test capture-reader-gone 30 reader_gone
+run_test capture-held-up 40 held_up
 if [ "$(id -u)" = 0 ]; then run_test capture-full-file-system 40 full_file_system
 else skip_test "${testlib_prefix}capture-full-file-system" "needs root, to make one"; fi
 run_test capture-no-such-device 20 no_such_device
