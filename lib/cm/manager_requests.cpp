@@ -35,6 +35,11 @@ void CmManager::on_req(Instant now, const RxMad& rx) {
                        (transport == Transport::Xrc && req.extended_transport == 1);
     if (!known) return reject(RejectReason::InvalidTransportType);
     if (req.primary.remote_gid != rx.path.local_gid) return reject(RejectReason::InvalidGid);
+    // IBTA 12.6.7 code 14: RoCE has the service levels 0 to 7 (annexes A16, A17), and no answer could be sent with
+    // others.
+    if (req.primary.sl > 7) return reject(RejectReason::InvalidSl);
+    // IBTA 12.6.7 code 26: no QP could be brought to RTR with it.
+    if (req.path_mtu < 1 || req.path_mtu > 5) return reject(RejectReason::InvalidMtu);
 
     const auto service = ip_service_of(req.service_id);
     const auto ip = IpHeader::parse(req.private_data);

@@ -42,6 +42,7 @@ Req some_req() {
     req.service_id = service_id_of({PortSpace::Tcp, 7000});
     req.local_ca_guid = CmPair::guid(kA);
     req.local_qpn = 9;
+    req.path_mtu = 3;
     req.primary.local_gid = CmPair::gid(kA);
     req.primary.remote_gid = CmPair::gid(kB);
     IpHeader{.source = CmPair::gid(kA), .destination = CmPair::gid(kB)}.write(req.private_data);
@@ -92,6 +93,16 @@ TEST_CASE("reasons to refuse a REQ") {
     req = some_req();
     req.private_data[0] = std::byte{0x20};
     CHECK(reason_of(answer_to(p, make_mad(5, req))) == RejectReason::ConsumerDefined);
+    for (const int sl : {8, 15}) {
+        req = some_req();
+        req.primary.sl = static_cast<uint8_t>(sl);
+        CHECK(reason_of(answer_to(p, make_mad(5, req))) == RejectReason::InvalidSl);
+    }
+    for (const int mtu : {0, 6, 15}) {
+        req = some_req();
+        req.path_mtu = static_cast<uint8_t>(mtu);
+        CHECK(reason_of(answer_to(p, make_mad(5, req))) == RejectReason::InvalidMtu);
+    }
 
     Mad newer = make_mad(5, some_req());
     newer[2] = std::byte{3};
@@ -115,7 +126,10 @@ TEST_CASE("reasons to refuse a REQ") {
     CHECK(p.b().connections() == 0);
     CHECK(p.b().counters().drop_malformed == 5);
 
-    CHECK_FALSE(answer_to(p, make_mad(5, some_req())));
+    req = some_req();
+    req.primary.sl = 7;
+    req.path_mtu = 5;
+    CHECK_FALSE(answer_to(p, make_mad(5, req)));
     CHECK(p.b().connections() == 1);
 }
 

@@ -42,6 +42,7 @@ Req some_req() {
     req.service_id = service_id_of({PortSpace::Tcp, 7000});
     req.local_ca_guid = CmPair::guid(kA);
     req.local_qpn = 9;
+    req.path_mtu = 3;
     req.primary.local_gid = CmPair::gid(kA);
     req.primary.remote_gid = CmPair::gid(kB);
     IpHeader{.source = CmPair::gid(kA), .destination = CmPair::gid(kB)}.write(req.private_data);
