@@ -21,7 +21,8 @@ struct Counters {
     uint64_t drop_no_event_room = 0;
     uint64_t drop_transmit_full = 0;
     uint64_t rejected_no_listener = 0, rejected_stale = 0, rejected_no_resources = 0;
-    uint64_t evicted = 0;  // lingering connections that made room for new ones
+    uint64_t rejected_wrong_transport = 0;  // there is a listener, for another kind of QP
+    uint64_t evicted = 0;                   // lingering connections that made room for new ones
 };
 
 }  // namespace rocemu::cm

@@ -50,6 +50,11 @@ void CmManager::on_req(Instant now, const RxMad& rx) {
         ++out_.counters.rejected_no_listener;
         return reject(RejectReason::InvalidServiceId);
     }
+    if (binding->params.transport != transport) {
+        // IBTA 12.6.7 code 9: the program could not accept it with its QPs.
+        ++out_.counters.rejected_wrong_transport;
+        return reject(RejectReason::InvalidTransportType);
+    }
     if (Connection* stale = table_.find_remote_qp(req.local_qpn, req.local_ca_guid, rx.path)) {
         // IBTA 12.9.8.3.1: the peer uses that QP anew, so the old connection is dead; it may ask again.
         ++out_.counters.rejected_stale;
@@ -87,6 +92,10 @@ void CmManager::on_sidr_req(Instant now, const RxMad& rx) {
         binding = bindings_.find_listener(*service, ip->destination);
     if (binding == nullptr) {
         ++out_.counters.rejected_no_listener;
+        return refuse_sidr(rx, req, SidrStatus::ServiceNotSupported);
+    }
+    if (binding->params.transport) {
+        ++out_.counters.rejected_wrong_transport;
         return refuse_sidr(rx, req, SidrStatus::ServiceNotSupported);
     }
     if (binding->pending >= binding->backlog) {

@@ -4,6 +4,7 @@
 // and events "responder_resources" is what this end offers or is asked for. Read IBTA volume 1, 12.7.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "cm/ip_header.h"
@@ -23,7 +24,9 @@ struct BindParams {
     uint16_t port = 0;    // 0: an ephemeral one
     bool reuse_address = false;
     bool v6_only = false;  // :: does not take IPv4 requests
-    uint64_t cookie = 0;   // comes back in events
+    // Of the QPs behind a listener, which takes a REQ for no other; nullopt: datagrams, which a SIDR_REQ asks for.
+    std::optional<Transport> transport = Transport::Rc;
+    uint64_t cookie = 0;  // comes back in events
 };
 
 // Whom to reach: the address pair of the IP header and the service.

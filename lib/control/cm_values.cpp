@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/verbs_types.h"
+
 namespace rocemu::control {
 namespace {
 
@@ -18,6 +20,20 @@ bool owns(const Device& device, const wire::Gid& address) {
 }
 
 }  // namespace
+
+std::optional<cm::Transport> transport_of(const CmIdObject& object) {
+    switch (static_cast<QpType>(object.qp_type)) {
+        case QpType::Ud:
+            return std::nullopt;
+        case QpType::Uc:
+            return cm::Transport::Uc;
+        case QpType::XrcSend:
+        case QpType::XrcRecv:
+            return cm::Transport::Xrc;
+        default:
+            return cm::Transport::Rc;
+    }
+}
 
 std::optional<CmEndpoint> endpoint_of(const abi::CmAddress& a) {
     CmEndpoint e;

@@ -18,6 +18,9 @@ inline constexpr uint32_t kAddressResolved = 0, kAddressError = 1, kRouteResolve
                           kDisconnected = 10, kMulticastJoin = 12, kTimewaitExit = 15;
 }  // namespace cm_event
 
+// Of the QPs that an id is for; nullopt: datagrams.
+[[nodiscard]] std::optional<cm::Transport> transport_of(const CmIdObject& object);
+
 inline constexpr uint32_t kUdpQkey = 0x01234567;  // RDMA_UDP_QKEY of <rdma/rdma_cma.h>
 
 // nullopt: a family that does not exist. An unset endpoint for family 0.

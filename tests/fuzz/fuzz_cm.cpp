@@ -28,7 +28,7 @@ class Fuzz {
         check(cm_.add_owner(2, {.max_connections = 5, .max_bindings = 3}) == Status::Ok);
         const auto bound = cm_.bind(1, {.port = 7000});
         check(bound.ok() && cm_.listen(1, bound.value.id, 3) == Status::Ok);
-        const auto udp = cm_.bind(2, {.port_space = PortSpace::Udp, .port = 7000});
+        const auto udp = cm_.bind(2, {.port_space = PortSpace::Udp, .port = 7000, .transport = std::nullopt});
         check(udp.ok() && cm_.listen(2, udp.value.id, 3) == Status::Ok);
     }
     void run() {
@@ -95,6 +95,10 @@ class Fuzz {
             ip[0] = std::byte{0};
             ip[1] = std::byte{0x40};
             if (kind == Attribute::Req) {
+                if (in_.byte() % 8 != 0) {
+                    p[50] = field(3, 4, 4);    // path MTU
+                    p[94] &= std::byte{0x7f};  // SL
+                }
                 p[43] &= std::byte{0xf9};
                 store_be24(p + 32, in_.byte() % 8);
                 wire::Gid::from_ipv4(1).write(p + 56);
@@ -104,7 +108,7 @@ class Fuzz {
         }
         store_be<uint32_t>(p, in_.byte() % 8);
         store_be<uint32_t>(p + (kind == Attribute::SidrRep ? 0 : 4), id());
-        if (kind == Attribute::Rep) store_be24(p + 12, in_.byte() % 8);
+        if (kind == Attribute::Rep) store_be24(p + (in_.byte() % 2 == 0 ? 12 : 16), in_.byte() % 8);
         if (kind == Attribute::Dreq) store_be24(p + 8, 5);
     }
 

@@ -61,8 +61,11 @@ class CmPair {
         p.initiator_depth = 3;
         return p;
     }
-    cm::BindingId listen(Side side, uint16_t port, uint32_t backlog = 1000, cm::PortSpace space = cm::PortSpace::Tcp) {
-        const auto bound = cm(side).bind(kOwner, {.port_space = space, .port = port, .cookie = port});
+    cm::BindingId listen(Side side, uint16_t port, uint32_t backlog = 1000, cm::PortSpace space = cm::PortSpace::Tcp,
+                         cm::Transport transport = cm::Transport::Rc) {
+        cm::BindParams params{.port_space = space, .port = port, .transport = transport, .cookie = port};
+        if (space == cm::PortSpace::Udp) params.transport = std::nullopt;
+        const auto bound = cm(side).bind(kOwner, params);
         if (!bound.ok() || cm(side).listen(kOwner, bound.value.id, backlog) != cm::Status::Ok)
             throw std::logic_error("listen");
         return bound.value.id;

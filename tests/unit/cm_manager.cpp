@@ -133,6 +133,46 @@ TEST_CASE("reasons to refuse a REQ") {
     CHECK(p.b().connections() == 1);
 }
 
+TEST_CASE("a listener takes requests for its own kind of QP only") {
+    CmPair p;
+    const auto rc = Transport::Rc, uc = Transport::Uc, xrc = Transport::Xrc;
+    uint16_t port = 7000;
+    for (const auto space : {PortSpace::Tcp, PortSpace::Ib})
+        for (const auto listens : {rc, uc, xrc}) {
+            p.listen(kB, ++port, 10, space, listens);
+            for (const auto asks : {rc, uc, xrc}) {
+                Req req = some_req();
+                req.service_id = service_id_of({space, port});
+                req.transport_service = static_cast<uint8_t>(asks);
+                req.extended_transport = asks == xrc ? 1 : 0;
+                // IDs and QP of their own: one that is taken stays.
+                if (asks == listens) req.local_comm_id = req.local_qpn = port;
+                const auto answer = answer_to(p, make_mad(5, req));
+                if (asks != listens) CHECK(reason_of(answer) == RejectReason::InvalidTransportType);
+                if (asks == listens) CHECK_FALSE(answer);
+            }
+            if (space == PortSpace::Tcp) continue;
+            SidrReq ask{.request_id = 3, .service_id = service_id_of({space, port})};
+            IpHeader{.source = CmPair::gid(kA), .destination = CmPair::gid(kB)}.write(ask.private_data);
+            const auto answer = answer_to(p, make_mad(5, ask));
+            REQUIRE(answer);
+            CHECK(SidrRep::parse(*answer).status == SidrStatus::ServiceNotSupported);
+        }
+    CHECK(p.b().connections() == 6);
+
+    const auto datagrams = p.b().bind(kOwner, {.port_space = PortSpace::Ib, .port = 8000, .transport = std::nullopt});
+    REQUIRE(p.b().listen(kOwner, datagrams.value.id, 10) == Status::Ok);
+    Req req = some_req();
+    req.service_id = service_id_of({PortSpace::Ib, 8000});
+    CHECK(reason_of(answer_to(p, make_mad(5, req))) == RejectReason::InvalidTransportType);
+    SidrReq ask{.request_id = 4, .service_id = req.service_id};
+    IpHeader{.source = CmPair::gid(kA), .destination = CmPair::gid(kB)}.write(ask.private_data);
+    CHECK_FALSE(answer_to(p, make_mad(5, ask)));
+    p.pump();
+    CHECK(p.last(kB).kind == EventKind::SidrRequest);
+    CHECK(p.b().counters().rejected_wrong_transport == 6 * 2 + 3 + 1);
+}
+
 TEST_CASE("messages about connections that do not exist") {
     CmPair p;
     const auto drep = answer_to(p, make_mad(9, Dreq{.local_comm_id = 1, .remote_comm_id = 2}));

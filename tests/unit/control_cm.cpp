@@ -78,6 +78,35 @@ TEST_CASE("refusals: by the consumer with private data, without a listener", "[c
     CHECK(none.uid == 6);
 }
 
+TEST_CASE("a listener hears of requests for its own kind of QP only", "[control][cm]") {
+    constexpr uint16_t kIb = 0x13f;
+    constexpr uint8_t kUc = 3, kXrcSend = 9, kXrcRecv = 10;
+    struct Ask {
+        uint16_t space;
+        uint8_t listens, asks;
+        uint32_t event;
+        int status;
+    };
+    ControlWorld world;
+    Party server(world, 0), client(world, 1);
+    uint16_t port = 7100;
+    for (const Ask& ask : {Ask{kTcp, kRc, kUc, cm_event::kRejected, 9}, Ask{kIb, kUc, kRc, cm_event::kRejected, 9},
+                           Ask{kIb, kUd, kRc, cm_event::kRejected, 9}, Ask{kIb, kRc, kUd, cm_event::kUnreachable, 1},
+                           Ask{kTcp, kUc, kUc, cm_event::kConnectRequest, 0},
+                           Ask{kIb, kXrcRecv, kXrcSend, cm_event::kConnectRequest, 0},
+                           Ask{kIb, kUd, kUd, cm_event::kConnectRequest, 0}}) {
+        INFO("space " << ask.space << " listens " << int(ask.listens) << " asks " << int(ask.asks));
+        server.listen(kFirstIp, ++port, ask.space, ask.listens);
+        client.make_qp();
+        REQUIRE(client.connect(client.aim(kFirstIp, port, 5, ask.space, ask.asks)) == 0);
+        const bool taken = ask.event == cm_event::kConnectRequest;
+        const auto event = taken ? server.event() : client.event();
+        CHECK(event.event == ask.event);
+        CHECK(event.status == ask.status);
+        if (!taken) CHECK(server.event(0).event == 0xffffffff);
+    }
+}
+
 TEST_CASE("UD ids ask for a QP number and get it with an address handle", "[control][cm]") {
     ControlWorld world;
     Party server(world, 0), client(world, 1);

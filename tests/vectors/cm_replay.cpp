@@ -72,7 +72,9 @@ class Replay {
     void listen(uint64_t service_id) {
         const auto service = ip_service_of(service_id);
         REQUIRE(service);
-        const auto bound = cm_.bind(kOwner, {.port_space = service->port_space, .port = service->port});
+        BindParams params{.port_space = service->port_space, .port = service->port};
+        if (service->port_space == PortSpace::Udp) params.transport = std::nullopt;
+        const auto bound = cm_.bind(kOwner, params);
         if (bound.status == Status::AddressInUse) return;  // an earlier connection of the same file
         REQUIRE(bound.ok());
         REQUIRE(cm_.listen(kOwner, bound.value.id, 8) == Status::Ok);

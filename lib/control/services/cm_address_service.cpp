@@ -24,6 +24,7 @@ int take_port(Call& call, CmIdObject& object, const CmEndpoint& wanted) {
     params.port = wanted.port;
     params.reuse_address = object.reuse_address;
     params.v6_only = object.v6_only;
+    params.transport = transport_of(object);
     params.cookie = object.serial;
     const auto bound = call.control.cm->manager().bind(call.session->id, params);
     if (!bound.ok()) return errno_of(bound.status);

@@ -13,23 +13,10 @@ namespace rocemu::control {
 namespace {
 
 constexpr uint32_t kEventCommEst = 4;  // IBV_EVENT_COMM_EST
-constexpr uint8_t kQptUc = 3, kQptXrcSend = 9, kQptXrcRecv = 10;
 constexpr uint8_t kMaxRetries = 7;
 
 std::span<const std::byte> private_data(const abi::CmConnParam& p) {
     return {reinterpret_cast<const std::byte*>(p.private_data), p.private_data_len};
-}
-
-cm::Transport transport_of(const CmIdObject& object) {
-    switch (object.qp_type) {
-        case kQptUc:
-            return cm::Transport::Uc;
-        case kQptXrcSend:
-        case kQptXrcRecv:
-            return cm::Transport::Xrc;
-        default:
-            return cm::Transport::Rc;
-    }
 }
 
 // A QP number goes out to a peer: it is one of the caller's own, an XRC target that it has a handle of, or 0 where the
@@ -65,7 +52,7 @@ cm::Result<cm::CmId> connect(Call& call, const CmIdObject& object, const abi::Cm
     c.target = target_of(object);
     c.path = path_of(device, object);
     c.local_ca_guid = device.node_guid();
-    c.transport = transport_of(object);
+    c.transport = *transport_of(object);  // no datagrams: see ask
     c.local_qpn = p.qp_num;
     c.starting_psn = object.starting_psn;
     c.responder_resources = p.responder_resources;
