@@ -24,6 +24,12 @@
 
 namespace rocemu::cm {
 
+// The QP that a REP names: an XRC target's is in the place of the EE context, as Linux reads and writes it, and the
+// local QPN is 0.
+[[nodiscard]] inline uint32_t qpn_of(const Rep& rep, Transport transport) {
+    return transport == Transport::Xrc ? rep.local_eecn : rep.local_qpn;
+}
+
 class Connection {
   public:
     using Bytes = std::span<const std::byte>;

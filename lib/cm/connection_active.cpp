@@ -77,7 +77,7 @@ void Connection::handle_rep(const Rep& rep, Outbox& out) {
         case State::MraReqRcvd: {
             set_remote_id(rep.local_comm_id);
             info_.remote_ca_guid = rep.local_ca_guid;
-            info_.remote_qpn = rep.local_qpn;
+            info_.remote_qpn = qpn_of(rep, info_.transport);
             info_.remote_psn = rep.starting_psn;
             info_.qkey = rep.local_qkey;
             // What the peer wants under way is what we must serve, and the other way round.

@@ -81,14 +81,15 @@ Status Connection::accept(Instant now, const AcceptParams& p, Outbox& out) {
     rep.local_comm_id = id_;
     rep.remote_comm_id = remote_id_;
     rep.local_qkey = p.qkey;
-    rep.local_qpn = p.local_qpn;
+    const bool xrc = info_.transport == Transport::Xrc;
+    (xrc ? rep.local_eecn : rep.local_qpn) = p.local_qpn;  // see qpn_of
     rep.starting_psn = p.starting_psn;
     rep.responder_resources = p.responder_resources;
     rep.initiator_depth = p.initiator_depth;
     rep.target_ack_delay = config_->ack_delay;
     rep.end_to_end_flow_control = p.flow_control;
     rep.rnr_retry_count = p.rnr_retry_count;
-    rep.srq = p.srq;
+    rep.srq = p.srq || xrc;  // an XRC target receives into shared receive queues only
     rep.local_ca_guid = local_ca_guid_;
     fill(rep.private_data, p.private_data);
     start_request(now, State::RepSent, make_mad(transaction_, rep), out);

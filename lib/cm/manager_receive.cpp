@@ -86,7 +86,8 @@ void CmManager::on_rep(Instant now, const RxMad& rx) {
     if (c == nullptr) return;
     if (!c->knows_remote_id()) {
         // IBTA 12.9.8.3.1: that QP of the peer is in another connection, which is therefore stale.
-        if (Connection* stale = table_.find_remote_qp(rep.local_qpn, rep.local_ca_guid, rx.path)) {
+        const uint32_t qpn = qpn_of(rep, c->info().transport);
+        if (Connection* stale = table_.find_remote_qp(qpn, rep.local_ca_guid, rx.path)) {
             ++out_.counters.rejected_stale;
             stale->supersede(now, out_);
             table_.settle(*stale);

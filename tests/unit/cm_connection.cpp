@@ -95,6 +95,32 @@ TEST_CASE("a connection: messages, events and what both ends know") {
     CHECK(s.sent[kB] == Sent{Attribute::Rep, Attribute::Drep});
 }
 
+TEST_CASE("XRC: the REP has the target QP in the place of the EE context, as Linux reads and writes it") {
+    Scene s;
+    auto params = s.connect_params(kA, 7001, kQpnA);
+    params.transport = Transport::Xrc;
+    s.listen(kB, 7001, 10, PortSpace::Tcp, Transport::Xrc);
+    s.id_a = s.a().connect(s.now, kOwner, params).value;
+    s.run(kMillisecond);
+    REQUIRE(s.count(kB, EventKind::ConnectRequest) == 1);
+    CHECK(s.last(kB).info.transport == Transport::Xrc);
+    CHECK(s.last(kB).info.remote_qpn == kQpnA);
+    s.id_b = s.last(kB).id;
+    s.accept();
+    const std::byte* rep = body_of(s.last_sent[kB]);
+    CHECK(load_be24(rep + 12) == 0);  // local QPN
+    CHECK(load_be24(rep + 16) == kQpnB);
+    CHECK((rep[27] & std::byte{0x10}) != std::byte{0});  // SRQ
+    REQUIRE(s.count(kA, EventKind::ConnectResponse) == 1);
+    CHECK(s.last(kA).info.remote_qpn == kQpnB);
+    REQUIRE(s.a().confirm(kOwner, s.id_a) == Status::Ok);
+    s.run(kMillisecond);
+    REQUIRE(s.a().disconnect(s.now, kOwner, s.id_a) == Status::Ok);
+    s.run(kMillisecond);
+    CHECK(Dreq::parse(s.last_sent[kA]).remote_qpn == kQpnB);
+    CHECK(s.last(kB).kind == EventKind::Disconnected);
+}
+
 TEST_CASE("the REP was lost and the REQ comes again: the REP goes out again, one event only") {
     Scene s;
     s.request();
