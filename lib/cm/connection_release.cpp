@@ -63,8 +63,12 @@ void Connection::handle_dreq(Instant now, const Dreq& dreq, uint64_t transaction
             send_drep({}, out);
             return enter_timewait(now);
         case State::Timewait:
+        case State::Closed:
+            // IBTA 12.9.8: what is over is released. Time wait is shorter than the time after which a peer that lost
+            // our DREP asks again.
             ++out.counters.rx_duplicates;
             transaction_ = transaction_id;
+            set_remote_id(dreq.local_comm_id);  // new only where no connection came about
             return send_drep({}, out);
         case State::DreqRcvd:
             ++out.counters.rx_duplicates;

@@ -42,6 +42,25 @@ TEST_CASE("a lost DREP: the repeated DREQ is answered in time wait and after it"
     CHECK(s.last(kA).status == 0);
 }
 
+TEST_CASE("a lost DREP: the repeated DREQ is answered after time wait too, while the owner keeps the id") {
+    Scene s;
+    s.establish();
+    s.lost = Attribute::Drep;
+    REQUIRE(s.a().disconnect(s.now, kOwner, s.id_a) == Status::Ok);
+    s.run(kMillisecond);
+    REQUIRE(s.b().disconnect(s.now, kOwner, s.id_b) == Status::Ok);
+    s.run(kSecond);
+    REQUIRE(s.state(kB) == State::Closed);
+    s.lost = {};
+    s.run(5 * kSecond);  // the DREQ is repeated after 4.8 s
+    REQUIRE(s.count(kA, EventKind::Disconnected) == 1);
+    CHECK(s.events[kA][0].status == 0);
+    CHECK(s.count(kB, EventKind::Disconnected) == 1);
+    CHECK(s.sent[kA] == Sent{Attribute::Dreq, Attribute::Dreq});
+    CHECK(s.sent[kB] == Sent{Attribute::Drep, Attribute::Drep});
+    CHECK(s.state(kB) == State::Closed);
+}
+
 TEST_CASE("nobody answers the DREQ: disconnected with a timeout after 16 transmissions") {
     Scene s;
     s.establish();
