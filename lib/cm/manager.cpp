@@ -72,9 +72,13 @@ Result<Connection*> CmManager::allocate(OwnerId id, uint64_t local_ca_guid) {
     Owner* owner = owners_.find(id);
     if (owner == nullptr) return {Status::NotFound};
     if (owner->connections >= owner->limits.max_connections) return {Status::QuotaExceeded};
+    // However many each wants: n owners get 1/(n + 1) of the table each, and as much is left for the next one.
+    const uint32_t left = config_.max_connections - owned_;
+    if (owner->connections != 0 && owner->connections >= left) return {Status::QuotaExceeded};
     Connection* c = table_.allocate(id, local_ca_guid, out_.counters);
     if (c == nullptr) return {Status::NoResources};
     ++owner->connections;
+    ++owned_;
     return {Status::Ok, c};
 }
 
@@ -87,6 +91,7 @@ void CmManager::leave_backlog(Connection& c) {
 void CmManager::destroy(Instant now, Connection& c) {
     leave_backlog(c);
     if (Owner* owner = owners_.find(c.owner())) --owner->connections;
+    --owned_;
     c.abandon(now, out_);
     table_.settle(c);
 }

@@ -100,6 +100,7 @@ class CmManager {
     Owners owners_;
     Bindings bindings_;
     ConnectionTable table_;
+    uint32_t owned_ = 0;  // connections that have an owner: the others make room (ConnectionTable::allocate)
 };
 
 }  // namespace rocemu::cm

@@ -128,23 +128,58 @@ TEST_CASE("an owner's quota, and requests beyond it") {
     CHECK(p.b().connect(p.now, kSmall, p.connect_params(kB, 1, 1)).ok());
 }
 
+TEST_CASE("no owner holds more than are left for the others") {
+    CmPair p(1, {}, {.max_owners = 8, .max_connections = 64});
+    const auto take = [&](OwnerId owner) {
+        uint32_t n = 0;
+        while (p.a().connect(p.now, owner, p.connect_params(kA, 7000, n)).ok()) ++n;
+        return n;
+    };
+    std::vector<uint32_t> taken{take(kOwner)};
+    for (OwnerId owner = 2; owner <= 5; ++owner) {
+        REQUIRE(p.a().add_owner(owner, {.max_connections = 64}) == Status::Ok);
+        taken.push_back(take(owner));
+    }
+    CHECK(taken == std::vector<uint32_t>{32, 16, 8, 4, 2});
+    CHECK(p.a().connect(p.now, kOwner, p.connect_params(kA, 7000, 1)).status == Status::QuotaExceeded);
+    // What an owner gives back is for those that have less.
+    p.a().remove_owner(p.now, kOwner);
+    CHECK(take(2) == 9);
+    CHECK(take(5) == 12);
+    // So is a request of a peer for a listener of theirs.
+    const auto bound = p.a().bind(2, {.port = 7000});
+    REQUIRE(p.a().listen(2, bound.value.id, 10) == Status::Ok);
+    REQUIRE(p.b().connect(p.now, kOwner, p.connect_params(kB, 7000, 1)).ok());
+    p.run(kMillisecond);
+    REQUIRE(p.count(kB, EventKind::Rejected) == 1);
+    CHECK(p.last(kB).status == 3);
+}
+
 TEST_CASE("capacity: full is full, but what merely lingers makes room") {
-    CmPair p(1, {}, {.max_connections = 3});
+    CmPair p(1, {}, {.max_connections = 7});
     p.listen(kB, 7000);
     std::vector<Established> open;
     for (uint32_t i = 0; i < 3; ++i) open.push_back(establish(p, 0x10 + i));
-    CHECK(p.a().connect(p.now, kOwner, p.connect_params(kA, 7000, 0x20)).status == Status::QuotaExceeded);
-    REQUIRE(p.a().add_owner(2, {}) == Status::Ok);
-    CHECK(p.a().connect(p.now, 2, p.connect_params(kA, 7000, 0x20)).status == Status::NoResources);
+    uint32_t qpn = 0x20;
+    const auto connect = [&](OwnerId owner) {
+        return p.a().connect(p.now, owner, p.connect_params(kA, 7000, ++qpn)).status;
+    };
+    for (OwnerId owner = 2; owner <= 6; ++owner) REQUIRE(p.a().add_owner(owner, {}) == Status::Ok);
+    for (const OwnerId owner : {2, 2, 3, 4}) CHECK(connect(owner) == Status::Ok);
+    CHECK(connect(4) == Status::QuotaExceeded);
+    CHECK(connect(5) == Status::NoResources);
 
     p.on_send = [](CmPair::Side, const TxMad&) { return false; };
     REQUIRE(p.a().destroy(p.now, kOwner, open[0].a) == Status::Ok);  // its DREQ is never answered
     REQUIRE(p.a().destroy(p.now, kOwner, open[1].a) == Status::Ok);
-    CHECK(p.a().connections() == 3);
-    CHECK(p.a().connect(p.now, 2, p.connect_params(kA, 7000, 0x20)).ok());
-    CHECK(p.a().connect(p.now, 2, p.connect_params(kA, 7000, 0x21)).ok());
+    CHECK(p.a().connections() == 7);
+    CHECK(connect(5) == Status::Ok);
+    CHECK(connect(5) == Status::QuotaExceeded);  // the last one is for others
+    CHECK(connect(6) == Status::Ok);
     CHECK(p.a().counters().evicted == 2);
-    CHECK(p.a().connect(p.now, 2, p.connect_params(kA, 7000, 0x22)).status == Status::NoResources);
+    CHECK(p.a().connections() == 7);
+    REQUIRE(p.a().add_owner(7, {}) == Status::Ok);
+    CHECK(connect(7) == Status::NoResources);
     CHECK(p.a().info(kOwner, open[2].a).value.state == State::Established);
 }
 
