@@ -24,9 +24,15 @@ constexpr size_t kBurst = 64;
 constexpr unsigned kRingBytes = 32u << 20;
 constexpr unsigned kFewBytes = 512u << 10;  // where RLIMIT_MEMLOCK does not allow more
 constexpr uint32_t kEthernetOverhead = 14 + 4;  // header and VLAN tag; frames carry no FCS
+constexpr uint32_t kVirtioHeader = 12;  // net_virtio_user has it in front of a frame, in the same buffer
 
 bool is_af_packet(const VdevArgs& args) {
     return args.driver() == "net_af_packet";
+}
+
+// The kernel interface a port is on. Of net_vhost iface= is a socket, of net_tap the kernel's own end of the wire.
+std::string netdev_of(const VdevArgs& args) {
+    return is_af_packet(args) || args.driver() == "net_af_xdp" ? args.get("iface") : std::string();
 }
 
 // Slots as large as the interface's frames, at most our own largest (longer foreign frames arrive cut, and are of no
@@ -63,16 +69,14 @@ struct DpdkPort::Impl {
     std::string netdev;
     std::unique_ptr<PacketWaker> waker;
     uint32_t room = 0;
+    bool one_peer = false;  // once it has left, the link stays down
+    std::atomic<bool> peer_left{false};
     std::atomic<uint64_t> too_long{0};
 
     // Everything after the device exists. Empty: ok.
     std::string configure(const std::string& spec, MbufPool& pool, bool promiscuous);
     ~Impl();
 };
-
-std::string netdev_of(const std::string& spec) {
-    return VdevArgs(spec).get("iface");
-}
 
 uint32_t DpdkPort::room_needed(const std::string& spec) {
     VdevArgs args(spec);
@@ -90,10 +94,11 @@ std::string DpdkPort::Impl::configure(const std::string& spec, MbufPool& pool, b
     uint16_t mtu = 0;
     rte_eth_dev_get_mtu(id, &mtu);
     room = pool.room();
-    const uint32_t wanted = std::min<uint32_t>(room - kEthernetOverhead, info.max_mtu != 0 ? info.max_mtu : UINT16_MAX);
+    const uint32_t most = info.max_mtu != 0 ? info.max_mtu : UINT16_MAX;
+    const uint32_t wanted = std::min(room - kEthernetOverhead - kVirtioHeader, most);
     conf.rxmode.mtu = netdev.empty() && !pci && wanted > mtu ? static_cast<uint16_t>(std::min(wanted, 9000u)) : mtu;
     int e = rte_eth_dev_configure(id, 1, 1, &conf);
-    if (e != 0 && conf.rxmode.mtu != mtu) {
+    if (e == -EINVAL && conf.rxmode.mtu != mtu) {  // net_memif allows 1500; other errors are not about it
         conf.rxmode.mtu = mtu;
         e = rte_eth_dev_configure(id, 1, 1, &conf);
     }
@@ -120,7 +125,8 @@ std::unique_ptr<DpdkPort> DpdkPort::open(const std::string& spec, MbufPool& pool
                                          bool promiscuous) {
     VdevArgs args(spec);
     auto impl = std::make_unique<Impl>();
-    impl->netdev = args.get("iface");
+    impl->netdev = netdev_of(args);
+    impl->one_peer = args.driver() == "net_virtio_user" && args.get("server") != "1";
     if (is_af_packet(args)) {
         if (interface_mtu(impl->netdev) == 0) {
             error = "port \"" + spec + "\": no interface \"" + impl->netdev + "\"";
@@ -208,8 +214,13 @@ engine::PortInfo DpdkPort::info() const {
     // The kernel interface's MTU is what counts on it, whatever the driver believes.
     const uint32_t interface = impl_->netdev.empty() ? 0 : interface_mtu(impl_->netdev);
     info.mtu = std::min<uint32_t>(interface != 0 ? interface : mtu, impl_->room - kEthernetOverhead);
+    if (impl_->peer_left.load(std::memory_order_relaxed)) {  // each further look is an error message of the driver
+        info.link_up = false;
+        return info;
+    }
     rte_eth_link link{};
     rte_eth_link_get_nowait(impl_->id, &link);
+    if (impl_->one_peer && link.link_status != RTE_ETH_LINK_UP) impl_->peer_left.store(true, std::memory_order_relaxed);
     info.link_up = link.link_status == RTE_ETH_LINK_UP;
     info.speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
     return info;

@@ -40,7 +40,4 @@ class DpdkPort final : public engine::Port {
     std::unique_ptr<Impl> impl_;
 };
 
-// The iface= argument of a spec, or empty.
-std::string netdev_of(const std::string& spec);
-
 }  // namespace rocemu::pmd

@@ -131,6 +131,7 @@ void Machine::open_dpdk(const config::DeviceOptions& options, control::DeviceIni
     if (!real.port) throw std::runtime_error(init.name + ": " + error);
     init.info = real.port->info();
     init.netdev = real.port->netdev();
+    init.link = real.port.get();
     if (shard_count_ > 1) real.shared = std::make_unique<engine::SharedPort>(*real.port, *pool_, shard_count_);
 }
 

@@ -15,7 +15,7 @@ namespace rocemu::control {
 
 Device::Device(uint32_t id, const DeviceInit& init)
     : id_(id), name_(init.name), port_(init.port), netdev_(init.netdev), cm_roce_v1_(init.cm_roce_v1),
-      fabric_nic_(init.fabric_nic), raw_packets_(init.raw_packets) {
+      fabric_nic_(init.fabric_nic), link_(init.netdev.empty() ? init.link : nullptr), raw_packets_(init.raw_packets) {
     std::copy(std::begin(init.info.mac), std::end(init.info.mac), mac_.begin());
     node_guid_ = net::guid_of(mac_);
     mtu_ = init.info.mtu;
@@ -87,6 +87,16 @@ Device::Changes Device::lost_interface() {
     Changes changes;
     changes.link = link_up_;
     link_up_ = false;
+    return changes;
+}
+
+Device::Changes Device::look_at_link() {
+    Changes changes;
+    if (link_ == nullptr) return changes;
+    const engine::PortInfo now = link_->info();
+    changes.link = link_up_ != now.link_up;
+    link_up_ = now.link_up;
+    if (now.speed_mbps != 0) speed_mbps_ = now.speed_mbps;
     return changes;
 }
 

@@ -26,6 +26,7 @@ struct DeviceInit {
     uint32_t mtu = 0;                    // configured; 0: the port's
     std::vector<std::string> addresses;  // configured, with prefix length
     std::string netdev;                  // kernel interface behind the port, or empty
+    const engine::Port* link = nullptr;  // without one: the port that tells the state of the link; nullptr: it stays
     std::optional<uint32_t> fabric_nic;  // number at the switch
     bool cm_roce_v1 = false;             // what rdma_cm connects with
     bool raw_packets = false;            // raw packet QPs may be created
@@ -76,6 +77,7 @@ class Device {
     };
     Changes follow(const InterfaceInfo& interface);
     Changes lost_interface();  // it was removed: the link is down
+    Changes look_at_link();    // of a port without a kernel interface
 
     // What the shards must know of it.
     [[nodiscard]] engine::PortState state() const;
@@ -97,6 +99,7 @@ class Device {
     bool cm_roce_v1_ = false;
     uint32_t speed_mbps_ = 0;
     std::optional<uint32_t> fabric_nic_;
+    const engine::Port* link_;
     bool raw_packets_ = false;
     std::vector<InterfaceAddress> configured_, followed_;  // the latter of the interface and its VLANs
     std::vector<VlanInterface> vlans_;

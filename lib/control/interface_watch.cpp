@@ -19,7 +19,12 @@
 namespace rocemu::control {
 
 InterfaceWatch::InterfaceWatch(Control& control) : control_(control) {
-    const auto& devices = control.devices;
+    follow_interfaces();
+    control.loop.every(kSecond, [this] { look_at_links(); });
+}
+
+void InterfaceWatch::follow_interfaces() {
+    const auto& devices = control_.devices;
     if (std::none_of(devices.begin(), devices.end(), [](const auto& d) { return !d->netdev().empty(); })) return;
     guard();
     socket_ = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
@@ -27,7 +32,7 @@ InterfaceWatch::InterfaceWatch(Control& control) : control_(control) {
     address.nl_family = AF_NETLINK;
     address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
     if (!socket_ || bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        !control.loop.add(socket_.get(), EPOLLIN, [this](uint32_t) { drain(); })) {
+        !control_.loop.add(socket_.get(), EPOLLIN, [this](uint32_t) { drain(); })) {
         log::warn("changes of kernel interfaces are not followed: {}", std::strerror(errno));
         socket_ = {};
         return;
@@ -57,6 +62,11 @@ void InterfaceWatch::look_again() {
     guard();
 }
 
+void InterfaceWatch::look_at_links() {
+    for (auto& device : control_.devices)
+        if (const Device::Changes changes = device->look_at_link(); changes.any()) tell(*device, changes);
+}
+
 void InterfaceWatch::guard() {
     std::map<uint32_t, std::unique_ptr<UdpGuard>> wanted;
     const auto want = [&](const std::string& name, uint32_t index) {
@@ -78,7 +88,7 @@ void InterfaceWatch::guard() {
 }
 
 void InterfaceWatch::tell(const Device& device, const Device::Changes& changes) {
-    log::info("{}: {} changed:{}{}{}{}", device.name(), device.netdev(), changes.gids ? " addresses" : "",
+    log::info("{}: {} changed:{}{}{}{}", device.name(), device.netdev().empty() ? device.port() : device.netdev(), changes.gids ? " addresses" : "",
               changes.mac ? " MAC" : "", changes.mtu ? " MTU" : "",
               changes.link ? (device.link_up() ? " link up" : " link down") : "");
     control_.shards.submit_all(

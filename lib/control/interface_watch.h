@@ -18,14 +18,17 @@ struct Control;
 class InterfaceWatch {
   public:
     // Subscribes if a device has a kernel interface; without the subscription a device keeps what it began with.
+    // Nothing tells of the links of other ports (a peer that comes later, a NIC that negotiates): they are looked at.
     explicit InterfaceWatch(Control& control);
     ~InterfaceWatch();
     InterfaceWatch(const InterfaceWatch&) = delete;
     InterfaceWatch& operator=(const InterfaceWatch&) = delete;
 
   private:
+    void follow_interfaces();
     void drain();
     void look_again();
+    void look_at_links();
     void tell(const Device& device, const Device::Changes& changes);
     void guard();
 
