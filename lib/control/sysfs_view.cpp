@@ -35,19 +35,27 @@ SysfsView::~SysfsView() {
     fs::remove_all(root_, error);
 }
 
+// Modes are given, not left to the umask: who may attach may look, and who may not is kept out by the root directory.
+void SysfsView::make_directories(const fs::path& path) {
+    std::string at = root_;
+    for (const auto& part : path) {
+        at += "/" + part.string();
+        if (::mkdir(at.c_str(), 0700) == 0) ::chmod(at.c_str(), 0755);
+    }
+}
+
 void SysfsView::write(const std::string& path, const std::string& content) {
     const std::string full = root_ + "/" + path;
     const auto open_file = [&] { return ::open(full.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644); };
     UniqueFd file(open_file());
     if (!file && errno == ENOENT) {
-        std::error_code error;
-        fs::create_directories(fs::path(full).parent_path(), error);
+        make_directories(fs::path(path).parent_path());
         file = UniqueFd(open_file());
     }
     // In one call, then cut: a reader never sees an empty file.
     const auto n = static_cast<ssize_t>(content.size());
     // Programs look whether they may write to the device; opening it is the provider's affair.
-    if (file && path.starts_with("dev/")) ::fchmod(file.get(), 0666);
+    if (file) ::fchmod(file.get(), path.starts_with("dev/") ? 0666 : 0644);
     const bool ok = file && pwrite(file.get(), content.data(), content.size(), 0) == n && ftruncate(file.get(), n) == 0;
     if (ok) {
         written_[path] = content;

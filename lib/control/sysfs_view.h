@@ -5,6 +5,7 @@
 // Read Documentation/ABI/stable/sysfs-class-infiniband of Linux for the formats.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -23,6 +24,7 @@ class SysfsView {
     void refresh();
 
   private:
+    void make_directories(const std::filesystem::path& path);  // below the root
     void write(const std::string& path, const std::string& content);
 
     Control& control_;

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 
+#include "abi/socket_path.h"
 #include "support/control_world.h"
 
 using namespace rocemu;
@@ -96,6 +98,26 @@ TEST_CASE("a daemon without descriptors refuses what needs one, and no session e
     CHECK(late.hello() == 0);
     close(pair[0]);
     close(pair[1]);
+}
+
+TEST_CASE("the view is open to those who may attach, whatever the umask") {
+    namespace fs = std::filesystem;
+    const mode_t before = umask(0077);
+    const ControlWorld world([](config::Config& c) { c.daemon.socket_mode = 0666; });
+    umask(before);
+    const fs::path root = abi::view_directory(world.path());
+    const auto is_open = [](const fs::path& path, bool directory) {
+        const auto needed = fs::perms::others_read | (directory ? fs::perms::others_exec : fs::perms::none);
+        return (fs::status(path).permissions() & needed) == needed;
+    };
+    CHECK(is_open(root, true));
+    size_t files = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(root)) {
+        INFO(entry.path());
+        CHECK(is_open(entry.path(), entry.is_directory()));
+        files += entry.is_regular_file();
+    }
+    CHECK(files > 20);
 }
 
 TEST_CASE("hello: another version is told apart from nonsense") {
