@@ -37,8 +37,11 @@ void make_directory(const std::string& path, int64_t socket_mode) {
     if (parent.empty()) return;
     if (lstat(parent.c_str(), &info) == 0) {
         const bool ours = info.st_uid == geteuid() || info.st_uid == 0;
-        if (parent == abi::default_socket_directory() && (!ours || !S_ISDIR(info.st_mode) || (info.st_mode & 022)))
+        if (parent != abi::default_socket_directory()) return;
+        if (!ours || !S_ISDIR(info.st_mode) || (info.st_mode & 022))
             fail(parent.string(), "belongs to somebody else, or others may write there");
+        // Closed by an earlier run, whose socket was closed too.
+        if ((socket_mode & 077) && info.st_uid == geteuid()) ::chmod(parent.c_str(), 0755);
         return;
     }
     const mode_t before = umask((socket_mode & 077) ? 022 : 077);

@@ -64,6 +64,20 @@ run_test too-many-addresses 20 not_started 'rocemud: rocemu0: more than 127 addr
 name = \"rocemu0\"
 addresses = [$(printf '"10.203.1.%s/24",' $(seq 1 128))]"
 
+# The directory of the default socket, as a daemon whose socket was its owner's left it, opens with a socket for others.
+open_to_others() {
+    [ "$(id -u)" != 0 ] || { echo "would be the directory of root's own daemon"; return 77; }
+    local pid seen
+    mkdir -p -m 755 "$testlib_tmp/runtime" && mkdir -m 700 "$testlib_tmp/runtime/rocemu" || return
+    printf '[daemon]\nsocket_mode = 0o666\n' >"$testlib_tmp/open.toml"
+    umask 077
+    start_daemon pid "$testlib_tmp/open.log" env -u ROCEMU_SOCKET "XDG_RUNTIME_DIR=$testlib_tmp/runtime" -- --config "$testlib_tmp/open.toml" || return
+    seen=$(find "$testlib_tmp/runtime/rocemu" ! -perm -004 ! -name '*.lock')
+    stop_daemon "$pid" "$testlib_tmp/open.log" || return
+    [ -z "$seen" ] || { echo "closed to others:"; echo "$seen"; return 1; }
+}
+run_test open-to-others 30 open_to_others
+
 no_such_cpu() {
     printf '[daemon]\nlcores = [1000]\n' >"$testlib_tmp/cpu.toml"
     refused 1 'lcores.*CPU 1000' "$rocemud" --config "$testlib_tmp/cpu.toml" --socket "$ROCEMU_SOCKET"
