@@ -19,8 +19,8 @@ std::string why_not_connected(const std::string& path, int error) {
     switch (error) {
         case ENOENT:
         case ECONNREFUSED: return "no daemon is running at " + path + " (start rocemud)";
-        case EACCES:
-        case EPERM: return "permission refused by " + path;
+        case EACCES: return "permission refused by " + path;
+        case EPERM: return "what listens at " + path + " belongs to another user, and is not trusted";
         default: return "cannot reach the daemon at " + path + ": " + std::strerror(error);
     }
 }

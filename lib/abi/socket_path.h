@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -13,12 +14,22 @@ namespace rocemu::abi {
 
 inline constexpr const char* kSocketVariable = "ROCEMU_SOCKET";
 
+// In /tmp anybody may make it, before we do.
+inline std::string public_socket_directory() {
+    return "/tmp/rocemu-" + std::to_string(geteuid());
+}
+
+// Whether a socket there is the daemon's only if it is ours, or root's.
+inline bool is_public_socket(std::string_view path) {
+    return path.starts_with(public_socket_directory() + "/");
+}
+
 // The directory of the default socket, without a slash at its end. The daemon makes it with mode 0700.
 inline std::string default_socket_directory() {
     if (geteuid() == 0) return "/run/rocemu";
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
     if (runtime != nullptr && runtime[0] == '/') return std::string(runtime) + "/rocemu";
-    return "/tmp/rocemu-" + std::to_string(geteuid());
+    return public_socket_directory();
 }
 
 inline std::string default_socket_path() {

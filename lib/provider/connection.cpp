@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "abi/socket_path.h"
 #include "provider/high_fd.h"
 #include "provider/no_cancel.h"
 
@@ -58,10 +59,16 @@ int Connection::connect(const char* path, uint32_t timeout_ms) {
         close(fd);
         return error;
     }
-    fd_ = move_up(fd);
     ucred peer{};
     socklen_t size = sizeof peer;
-    if (getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) daemon_pid_ = peer.pid;
+    const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    // A daemon reads and writes this process's memory.
+    if (abi::is_public_socket(path) && (!known || (peer.uid != geteuid() && peer.uid != 0))) {
+        close(fd);
+        return EPERM;
+    }
+    fd_ = move_up(fd);
+    if (known) daemon_pid_ = peer.pid;
     broken_ = false;
     set_timeout(timeout_ms);
     return 0;

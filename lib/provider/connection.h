@@ -59,7 +59,8 @@ class Connection {
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
-    // 0 or an errno value. An exchange that takes longer than `timeout_ms` fails with ETIMEDOUT; 0: no limit.
+    // 0 or an errno value; EPERM: what listens in a directory that anybody may make is somebody else's. An exchange that
+    // takes longer than `timeout_ms` fails with ETIMEDOUT; 0: no limit.
     int connect(const char* path, uint32_t timeout_ms);
     void set_timeout(uint32_t timeout_ms);
     void disconnect();

@@ -17,6 +17,26 @@ refused() {
 }
 no_program() { refused "$@" "$rocemu" run -- touch "$testlib_tmp/started" && [ ! -e "$testlib_tmp/started" ]; }
 
+# Somebody else listens on the default path of a user without XDG_RUNTIME_DIR: not even a hello is sent.
+not_ours() {
+    local directory=/tmp/rocemu-65534 said=$testlib_tmp/said
+    [ "$(id -u)" = 0 ] || { echo "needs two users"; return 77; }
+    as_user test -x "$rocemu" || { echo "nobody cannot run $rocemu"; return 77; }
+    mkdir -m 755 "$directory" || { echo "$directory is in use"; return 77; }
+    at_exit rm -rf "$directory"
+    chown 65533 "$directory" || return
+    setpriv --reuid=65533 --clear-groups /usr/bin/python3 -c '
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+os.umask(0)
+s.bind(sys.argv[1])
+s.listen()
+while True: print(len(s.accept()[0].recv(4096)), flush=True)' "$directory/rocemud.sock" >"$said" 2>&1 &
+    wait_until 10 test -S "$directory/rocemud.sock" || { cat "$said"; return 1; }
+    refused 2 'another user' as_user env -u XDG_RUNTIME_DIR -u ROCEMU_SOCKET "$rocemu" run -- true &&
+        wait_until 10 test -s "$said" && grep -qx 0 "$said" || { cat "$said"; return 1; }
+}
+run_test socket-of-another-user 30 not_ours
 run_test run-without-daemon 20 no_program 2 'no daemon|not running|no rocemud'
 bad_config() { # PATTERN TEXT
     printf '%s\n' "$2" >"$testlib_tmp/bad.toml"
