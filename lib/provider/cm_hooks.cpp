@@ -79,6 +79,14 @@ ROCEMU_EXPORT int fstat64(int fd, struct stat64* info) {
     return fstat(fd, reinterpret_cast<struct stat*>(info));
 }
 
+// What glibc before 2.33 had instead of fstat, with the version of the structure in front: of 64-bit systems only one is known.
+ROCEMU_EXPORT int __fxstat(int, int fd, struct stat* info) {
+    return fstat(fd, info);
+}
+ROCEMU_EXPORT int __fxstat64(int, int fd, struct stat64* info) {
+    return fstat64(fd, info);
+}
+
 ROCEMU_EXPORT ssize_t write(int fd, const void* data, size_t size) {
     CmFile file;
     if (!find_cm_file(fd, file)) [[likely]]

@@ -7,6 +7,8 @@
 
 #include <sys/sysmacros.h>
 
+#include <cstdlib>
+
 #include "provider/path_view.h"
 #include "provider/real_libc.h"
 #include "provider/verbs.h"
@@ -51,6 +53,25 @@ ROCEMU_EXPORT int fstatat(int directory, const char* path, struct stat* info, in
 }
 ROCEMU_EXPORT int fstatat64(int directory, const char* path, struct stat64* info, int flags) noexcept {
     return fstatat(directory, path, reinterpret_cast<struct stat*>(info), flags);
+}
+// What glibc before 2.33 had instead; see __fxstat in cm_hooks.cpp.
+ROCEMU_EXPORT int __xstat(int, const char* path, struct stat* info) noexcept {
+    return stat(path, info);
+}
+ROCEMU_EXPORT int __xstat64(int, const char* path, struct stat64* info) noexcept {
+    return stat64(path, info);
+}
+ROCEMU_EXPORT int __lxstat(int, const char* path, struct stat* info) noexcept {
+    return lstat(path, info);
+}
+ROCEMU_EXPORT int __lxstat64(int, const char* path, struct stat64* info) noexcept {
+    return lstat64(path, info);
+}
+ROCEMU_EXPORT int __fxstatat(int, int directory, const char* path, struct stat* info, int flags) noexcept {
+    return fstatat(directory, path, info, flags);
+}
+ROCEMU_EXPORT int __fxstatat64(int, int directory, const char* path, struct stat64* info, int flags) noexcept {
+    return fstatat64(directory, path, info, flags);
 }
 ROCEMU_EXPORT int statx(int directory, const char* path, int flags, unsigned mask, struct statx* info) noexcept {
     const PathView view(path);
@@ -99,4 +120,9 @@ ROCEMU_EXPORT char* realpath(const char* path, char* resolved) noexcept {
     char* result = libc().realpath(view.get(), resolved);
     if (view.redirected() && result != nullptr) PathView::restore(result);
     return result;
+}
+// With _FORTIFY_SOURCE: `size` is that of `resolved`, which realpath(3) wants to have PATH_MAX bytes.
+ROCEMU_EXPORT char* __realpath_chk(const char* path, char* resolved, size_t size) noexcept {
+    if (size < PATH_MAX) std::abort();
+    return realpath(path, resolved);
 }

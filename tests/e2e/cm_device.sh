@@ -40,6 +40,30 @@ captured() {
 
 run_test queries-ipv4 20 queries 10.203.0.2 10.203.0.1 7000
 run_test queries-ipv6 20 queries 2001:db8:203::2 2001:db8:203::1 7000
+# By the names under which programs built for glibc before 2.33 know stat(2) and fstat(2), and by realpath's fortified one.
+old_names() {
+    attached python3 -c '
+import ctypes, os, stat
+c = ctypes.CDLL(None)
+def mode(name, *args):
+    info = ctypes.create_string_buffer(256)
+    assert getattr(c, name)(1, *args[:-1], info, *args[-1]) == 0, name
+    m = int.from_bytes(info.raw[24:28], "little")
+    print(name, oct(m))
+    return m
+device, path = os.open("/dev/infiniband/rdma_cm", os.O_RDWR), b"/dev/infiniband/uverbs_rocemu0"
+for end in "", "64":
+    assert stat.S_ISCHR(mode("__fxstat" + end, device, ()))
+    for name in "__xstat", "__lxstat": assert stat.S_ISCHR(mode(name + end, path, ()))
+    assert stat.S_ISCHR(mode("__fxstatat" + end, -100, path, (0,)))
+here, resolved = b"/sys/class/infiniband/rocemu0", ctypes.create_string_buffer(4096)
+assert c.__realpath_chk(here, resolved, ctypes.c_size_t(4096)) != 0
+assert resolved.value == here, resolved.value'
+}
+case $(uname -m) in
+    x86_64) run_test old-names-of-stat 20 old_names ;;
+    *) skip_test "${testlib_prefix}old-names-of-stat" "knows the x86-64 struct stat" ;;
+esac
 run_test v1-rping 60 captured rping_pair $server_ip -C 10
 run_test v1-rping-ipv6 60 captured rping_pair $server_ip6 -C 10
 run_test v1-udaddy 60 captured cm_pair udaddy
