@@ -52,6 +52,10 @@ bool greet(provider::Connection& connection, const std::string& path, bool as_to
             complain(kExitNoDaemon, "the daemon at " + path + " refused: " + std::strerror(error));
             return false;
         default:
+            if (error == EUSERS) {
+                complain(kExitNoDaemon, "the daemon at " + path + " has as many attached processes as limits.max_sessions allows");
+                return false;
+            }
             complain(kExitNoDaemon, "what answers at " + path + " is no rocemu daemon, or it has a problem: " +
                                         std::strerror(error));
             return false;

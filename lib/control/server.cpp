@@ -19,6 +19,7 @@ namespace rocemu::control {
 namespace {
 
 constexpr Duration kTick = 100 * kMillisecond;
+constexpr size_t kToolSessions = 64;
 
 void raise_descriptor_limit() {
     rlimit limit{};
@@ -68,8 +69,9 @@ void Server::accept_all() {
 void Server::accept_one(UniqueFd fd) {
     Peer peer;
     if (!Peer::of(fd.get(), peer)) return;
-    if (control_.sessions.size() >= static_cast<size_t>(control_.config.limits.max_sessions)) {
-        log::warn("limits.max_sessions reached: pid {} refused", peer.pid);
+    // hello says no to programs above the limit; tools have room besides.
+    if (control_.sessions.size() >= static_cast<size_t>(control_.config.limits.max_sessions) + kToolSessions) {
+        log::warn("too many connections: pid {} refused", peer.pid);
         return;
     }
     const auto id = control_.session_ids.take();

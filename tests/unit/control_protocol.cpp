@@ -156,6 +156,21 @@ TEST_CASE("before hello nothing, and tools and programs each their own") {
     CHECK(tool.call(abi::ListDeviceRequest{2}, d) == ENOENT);
 }
 
+TEST_CASE("as many programs as limits.max_sessions, told so, and tools besides") {
+    ControlWorld world([](config::Config& c) { c.limits.max_sessions = 1; });
+    ControlClient first(world.path()), second(world.path()), tool(world.path());
+    REQUIRE(first.hello() == 0);
+    CHECK(second.hello() == EUSERS);
+    CHECK(tool.hello(true) == 0);
+    first.disconnect();
+    int status = EUSERS;
+    for (int i = 0; i < 1000 && status == EUSERS; ++i) {  // until the first has left the shard
+        usleep(10'000);
+        status = second.hello();
+    }
+    CHECK(status == 0);
+}
+
 TEST_CASE("a client whose memory cannot be reached is refused") {
     ControlWorld world;
     ControlClient none(world.path()), agent(world.path());

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -76,6 +77,13 @@ int make_wake_fds(Session& session, uint32_t shards, std::vector<UniqueFd>& copi
     return 0;
 }
 
+// As many programs as are allowed; tools, and who has not said yet what it is, do not count.
+bool is_full(const Control& control) {
+    const auto attached = std::count_if(control.sessions.begin(), control.sessions.end(),
+                                        [](const auto& s) { return s.second->page != nullptr; });
+    return attached >= control.config.limits.max_sessions;
+}
+
 void fill_version(Control& control, abi::HelloReply& reply) {
     reply.shards = control.shards.size();
     reply.devices = static_cast<uint32_t>(control.devices.size());
@@ -102,6 +110,10 @@ void handle(Call& call, const abi::HelloRequest& request) {
         return call.reply.fail(EPROTONOSUPPORT);
     }
     if (request.admin) return greet_tool(call);
+    if (is_full(control)) {
+        log::warn("{}: refused: limits.max_sessions is reached", session.name());
+        return call.reply.fail(EUSERS);
+    }
     const uint32_t shards = control.shards.size();
     session.path = choose_path(control, session, request);
     if (session.path == payload::Path::None) return call.reply.fail(EPERM);
