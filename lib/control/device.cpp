@@ -58,6 +58,7 @@ Device::Device(uint32_t id, const DeviceInit& init)
 
 Device::Changes Device::follow(const InterfaceInfo& interface) {
     Changes changes;
+    netdev_ = interface.name;  // it may be renamed
     // A port's own limit stays one: its frames are no larger. An MTU too small for RoCE is not followed.
     const uint32_t mtu = mtu_limit_ == 0 ? interface.mtu : std::min(mtu_limit_, interface.mtu);
     if (mtu != mtu_ && net::iboe_mtu(mtu) != 0) {
@@ -87,6 +88,7 @@ Device::Changes Device::lost_interface() {
     Changes changes;
     changes.link = link_up_;
     link_up_ = false;
+    lost_ = true;
     return changes;
 }
 

@@ -76,7 +76,8 @@ class Device {
         [[nodiscard]] bool any() const { return gids || link || mtu || mac; }
     };
     Changes follow(const InterfaceInfo& interface);
-    Changes lost_interface();  // it was removed: the link is down
+    Changes lost_interface();  // it was removed: the link is down, for ever, for the port's sockets were its
+    [[nodiscard]] bool lost() const { return lost_; }
     Changes look_at_link();    // of a port without a kernel interface
 
     // What the shards must know of it.
@@ -96,6 +97,7 @@ class Device {
     uint32_t mtu_limit_ = 0;         // of port and configuration
     bool follow_addresses_ = false;  // no untagged ones are configured: the interface's are ours
     bool link_up_ = true;
+    bool lost_ = false;
     bool cm_roce_v1_ = false;
     uint32_t speed_mbps_ = 0;
     std::optional<uint32_t> fabric_nic_;

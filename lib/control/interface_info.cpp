@@ -16,7 +16,9 @@
 #include "control/link_speed.h"
 #include "control/unique_fd.h"
 
-extern "C" unsigned int if_nametoindex(const char* name);  // <net/if.h> and <linux/if.h> exclude each other
+// <net/if.h> and <linux/if.h> exclude each other.
+extern "C" unsigned int if_nametoindex(const char* name);
+extern "C" char* if_indextoname(unsigned int index, char* name);
 
 namespace rocemu::control {
 namespace {
@@ -72,6 +74,7 @@ void take_link(std::span<const std::byte> body, InterfaceInfo& info) {
     if (m.ifi_index != static_cast<int>(info.index)) return take_vlan(m, body.subspan(NLMSG_ALIGN(sizeof m)), info);
     info.running = (m.ifi_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
     for_each_attribute(body.subspan(NLMSG_ALIGN(sizeof m)), [&](const Attribute& a) {
+        if (a.type == IFLA_IFNAME) info.name = text_of(a);
         if (a.type == IFLA_ADDRESS && a.data.size() == info.mac.size())
             std::memcpy(info.mac.data(), a.data.data(), info.mac.size());
         if (a.type == IFLA_MTU && a.data.size() == sizeof info.mtu)
@@ -137,14 +140,24 @@ bool take_messages(std::span<const std::byte> bytes, InterfaceInfo& info) {
 }
 
 std::optional<InterfaceInfo> read_interface(const std::string& name) {
+    return read_interface(if_nametoindex(name.c_str()));
+}
+
+std::optional<InterfaceInfo> read_interface(uint32_t index) {
     InterfaceInfo info;
-    info.index = if_nametoindex(name.c_str());
+    info.index = index;
     if (info.index == 0) return std::nullopt;
     const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
     if (!socket || !dump(socket.get(), RTM_GETLINK, info) || !dump(socket.get(), RTM_GETADDR, info))
         return std::nullopt;
-    info.speed_mbps = link_speed(name);
+    if (info.name.empty()) return std::nullopt;
+    info.speed_mbps = link_speed(info.name);
     return info;
+}
+
+bool interface_is_gone(uint32_t index) {
+    char name[IFNAMSIZ];
+    return if_indextoname(index, name) == nullptr && errno == ENXIO;
 }
 
 }  // namespace rocemu::control

@@ -33,6 +33,7 @@ struct InterfaceAddress {
 
 struct InterfaceInfo {
     uint32_t index = 0;
+    std::string name;
     wire::MacAddress mac{};
     uint32_t mtu = 0;
     uint32_t speed_mbps = 0;  // 0: unknown; not from netlink (link_speed.h)
@@ -45,6 +46,9 @@ struct InterfaceInfo {
 
 // nullopt: there is no such interface in this network namespace, or netlink failed (errno).
 [[nodiscard]] std::optional<InterfaceInfo> read_interface(const std::string& name);
+[[nodiscard]] std::optional<InterfaceInfo> read_interface(uint32_t index);
+// Whether there is none of this number any more: removed, or in another network namespace.
+[[nodiscard]] bool interface_is_gone(uint32_t index);
 
 // Takes what the netlink messages in `bytes` say about interface `info.index` and its VLANs. False: the end of a dump was among them.
 bool take_messages(std::span<const std::byte> bytes, InterfaceInfo& info);

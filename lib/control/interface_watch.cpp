@@ -54,8 +54,13 @@ void InterfaceWatch::drain() {
 
 void InterfaceWatch::look_again() {
     for (auto& device : control_.devices) {
-        if (device->netdev().empty()) continue;
-        const auto interface = read_interface(device->netdev());
+        if (device->netdev().empty() || device->lost()) continue;
+        // By number: another one that got its name is another wire.
+        const auto interface = read_interface(device->ifindex());
+        if (!interface && !interface_is_gone(device->ifindex())) continue;  // could not be read
+        if (!interface)
+            log::warn("{}: {} was removed; what takes its place is used when rocemud is restarted", device->name(),
+                      device->netdev());
         const Device::Changes changes = interface ? device->follow(*interface) : device->lost_interface();
         if (changes.any()) tell(*device, changes);
     }

@@ -185,5 +185,22 @@ run_here vlan-listener vlan_listener
 run_test vlan-traffic 120 vlan_traffic
 run_test tos-of-rdma_cm 60 tos_of_rdma_cm
 run_test link-down-and-up 90 link_down_and_up
+# Followed by its number: another name is nothing to it.
+interface_renamed() {
+    ip -n "$ns_a" link set wire0 down && ip -n "$ns_a" link set wire0 name wire7 up || return
+    wait_until 10 is PORT_ACTIVE state_of && wait_until 30 one_round $ip_b || return
+    wait_until 10 eval 'on_a grep -q wire7 /sys/class/infiniband/rocemu0/ports/1/gid_attrs/ndevs/0' || return
+    ip -n "$ns_a" link set wire7 down && ip -n "$ns_a" link set wire7 name wire0 up && wait_until 10 is PORT_ACTIVE state_of
+}
+# Another interface of that name is another one: the port's sockets are of the first.
+interface_replaced() {
+    after PORT_ERR ip -n "$ns_a" link del wire0 && grep -q 'wire0 was removed' "$out/a.log" || { cat "$out/a.log"; return 1; }
+    ip link add name wire0 netns "$ns_a" type veth peer name wire0 netns "$ns_b" && wire_up "$ns_a" $ip_a 9000 &&
+        wire_up "$ns_b" $ip_b 9000 || return
+    sleep 1
+    is PORT_DOWN state_of || { state_of; return 1; }
+}
+run_test interface-renamed 60 interface_renamed
+run_test interface-replaced 30 interface_replaced
 run_here daemons-end-cleanly daemons_down
 finish_tests
