@@ -115,6 +115,7 @@ ROCEMU_EXPORT int ibv_resize_cq(ibv_cq* base, int cqe) {
     if (!ours(base->context)) return real().ibv_resize_cq(base, cqe);
     if (cqe <= 0) return EINVAL;
     Cq& cq = *Cq::of(base);
+    if (cq.session->state() == SessionState::Forgotten) return EIO;
     // Nothing is taken or asked for while the shards move what waits to new rings.
     Guard guard(cq.lock);
     Guard arming(cq.arming);

@@ -6,11 +6,14 @@ namespace rocemu::provider {
 
 int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     Qp& qp = *Qp::of(base);
+    if (qp.session->state() == SessionState::Forgotten) {  // as when sends are posted
+        *bad_wr = wr;
+        return EIO;
+    }
     Guard guard(qp.rq.lock);
     int rc = 0;
     // IBTA 10.8.3.2; a QP with an SRQ has no queue of its own.
     if (base->state == IBV_QPS_RESET || qp.rq.header == nullptr) rc = EINVAL;
-    if (qp.session->state() == SessionState::Forgotten) rc = EIO;
     if (rc != 0) {
         *bad_wr = wr;
         return rc;

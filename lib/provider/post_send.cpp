@@ -103,12 +103,16 @@ int write_wqe(const Qp& qp, const ibv_send_wr& wr, abi::SqWqe& wqe) {
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     Qp& qp = *Qp::of(base);
+    // First: in a forked child a thread that does not exist may hold the lock.
+    if (qp.session->state() == SessionState::Forgotten) {
+        *bad_wr = wr;
+        return EIO;
+    }
     int rc = 0;
     Guard guard(qp.sq.lock);
     if (qp.sq.header == nullptr) rc = EINVAL;  // an XRC target has no queues
     // IBTA 10.8.3.1: the send queue takes work from RTS on (and in the error states, where it is flushed).
     if (base->state == IBV_QPS_RESET || base->state == IBV_QPS_INIT || base->state == IBV_QPS_RTR) rc = EINVAL;
-    if (qp.session->state() == SessionState::Forgotten) rc = EIO;
     const uint32_t before = qp.sq.head.load(std::memory_order_relaxed);
     uint32_t head = before;
     for (; rc == 0 && wr != nullptr; wr = wr->next) {

@@ -53,11 +53,11 @@ Srq* make_srq(ibv_pd* pd, const ibv_srq_attr& attr, void* srq_context, XrcPart x
 
 int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     Srq& srq = *Srq::of(base);
-    Guard guard(srq.queue.lock);
-    if (srq.session->state() == SessionState::Forgotten) {
+    if (srq.session->state() == SessionState::Forgotten) {  // as when sends are posted
         *bad_wr = wr;
         return EIO;
     }
+    Guard guard(srq.queue.lock);
     WorkQueue& queue = srq.queue;
     uint32_t head = queue.head.load(std::memory_order_relaxed);
     // Partner of the daemon's release: it has read the slots below. An index that cannot be counts as a full queue.
@@ -118,6 +118,7 @@ ROCEMU_EXPORT int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mask) {
     request.max_wr = attr->max_wr;
     request.limit = attr->srq_limit;
     abi::ModifySrqReply reply;
+    if (srq.session->state() == SessionState::Forgotten) return EIO;
     // Nothing is posted while the daemon moves what waits into a new queue.
     Guard guard(srq.queue.lock);
     bool made = false;

@@ -154,11 +154,14 @@ void wr_atomic_write(ibv_qp_ex* ex, uint32_t rkey, uint64_t address, const void*
 
 void wr_start(ibv_qp_ex* ex) {
     Qp& qp = *Qp::of(ex);
+    if (qp.session->state() == SessionState::Forgotten) {  // as in post_send; letting go of the lock does no harm
+        qp.wr_error = EIO;
+        return;
+    }
     qp.sq.lock.lock();
     qp.wr_head = qp.sq.head.load(std::memory_order_relaxed);
     const ibv_qp_state state = ex->qp_base.state;
     qp.wr_error = state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ? EINVAL : 0;
-    if (qp.session->state() == SessionState::Forgotten) qp.wr_error = EIO;
 }
 int wr_complete(ibv_qp_ex* ex) {
     Qp& qp = *Qp::of(ex);

@@ -203,6 +203,48 @@ void forks_while_busy(Nic& nic) {
     second.close();
 }
 
+// What a thread of the parent is in the middle of when the process forks keeps no thread of the child waiting.
+void forks_while_posting(Nic& nic) {
+    ibv_cq_init_attr_ex cq_init{};
+    cq_init.cqe = 16;
+    ibv_cq_ex* cq = ibv_create_cq_ex(nic.context, &cq_init);
+    ibv_qp_init_attr_ex init{};
+    init.qp_type = IBV_QPT_RC;
+    init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
+    init.cap = {4, 4, 1, 1, 0};
+    init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    init.pd = nic.pd;
+    init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+    ibv_qp* qp = ibv_create_qp_ex(nic.context, &init);
+    RULE(qp != nullptr);
+    if (qp == nullptr) return;
+    std::atomic<bool> begun{false}, end{false};
+    std::thread other([&] {
+        ibv_wr_start(ibv_qp_to_qp_ex(qp));
+        begun = true;
+        while (!end) usleep(1000);
+        ibv_wr_abort(ibv_qp_to_qp_ex(qp));
+    });
+    while (!begun) usleep(1000);
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        ibv_send_wr wr{}, *bad = nullptr;
+        const bool refused = ibv_post_send(qp, &wr, &bad) == EIO && bad == &wr;
+        ibv_wr_start(ibv_qp_to_qp_ex(qp));
+        ibv_wr_send(ibv_qp_to_qp_ex(qp));
+        _exit(refused && ibv_wr_complete(ibv_qp_to_qp_ex(qp)) == EIO && ibv_resize_cq(ibv_cq_ex_to_cq(cq), 32) == EIO ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    EQUAL(status, 0);
+    end = true;
+    other.join();
+    EQUAL(ibv_destroy_qp(qp), 0);
+    EQUAL(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
 // A child may clean up what it inherited, works with devices it opens itself, and disturbs its parent in nothing.
 void forks(const char* first, const char* second) {
     group = "fork";
@@ -243,6 +285,7 @@ void forks(const char* first, const char* second) {
     EQUAL(status, 0);
     for (int i = 0; i < 100; ++i) RULE(send_one(a, b));
     forks_while_busy(na);
+    forks_while_posting(na);
     a.destroy();
     b.destroy();
     na.close();
