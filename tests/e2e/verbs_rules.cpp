@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
         group(a, b);
     rules::forks(argv[1], argv[2]);
     rules::forks_with_receives(argv[1], argv[2]);
+    rules::without_memory(argv[1]);
     rules::group = "end";
     a.close();
     b.close();

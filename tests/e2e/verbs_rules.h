@@ -74,5 +74,6 @@ void cases(Nic& a, Nic& b);
 void threads(Nic& a, Nic& b);
 void forks(const char* a, const char* b);
 void forks_with_receives(const char* a, const char* b);
+void without_memory(const char* device);
 
 }  // namespace rules
