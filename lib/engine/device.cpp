@@ -120,6 +120,10 @@ const LocalAddress* Device::find(const wire::Gid& gid) const {
     return it == addresses.end() ? nullptr : &*it;
 }
 
+bool Device::in_vlan(uint16_t vlan) const {
+    return std::any_of(addresses.begin(), addresses.end(), [&](const auto& a) { return a.vlan == vlan; });
+}
+
 wire::DropReason Device::refusal(const wire::PacketView& packet) const {
     const LocalAddress* ours = find(packet.dst_gid);
     if (ours == nullptr) return wire::DropReason::NotOurGid;

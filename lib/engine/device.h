@@ -41,6 +41,7 @@ struct Device {
     // It goes no further: counted, and shown to the tap.
     void drop(const Frame& frame, wire::DropReason reason);
     [[nodiscard]] const LocalAddress* find(const wire::Gid& gid) const;
+    [[nodiscard]] bool in_vlan(uint16_t vlan) const;  // one of our addresses is; wire::kNoVlan too
     // None: the packet is for one of our addresses, and came on its VLAN.
     [[nodiscard]] wire::DropReason refusal(const wire::PacketView& packet) const;
 

@@ -158,6 +158,7 @@ void Receiver::handle_group(Device& device, const Frame& frame, Instant now) {
     const auto members = device.groups.members(view_.dst_gid);
     if (members.empty() || view_.bth.dest_qp != kMulticastQpn || view_.op->transport != wire::Transport::Ud)
         return device.drop(frame, DropReason::NotOurGid);
+    if (!device.in_vlan(view_.vlan())) return device.drop(frame, DropReason::NotOurVlan);
     device.counters.add(Counter::rx_packets);
     device.counters.add(Counter::rx_bytes, frame.length);
     device.seen(frame, DropReason::None);

@@ -134,6 +134,27 @@ TEST_CASE("who has left or is gone gets nothing, and the last one's group is nob
     CHECK(w.counter(1, Counter::rx_wrong_peer) == before + 1);
 }
 
+TEST_CASE("a group's datagram of a VLAN that the port has no address in is nobody's", "[engine][mcast][case31]") {
+    constexpr uint16_t kVid = 100;
+    EngineWorld w;
+    Member a(w, 0), b(w, 1);
+    b.receive();
+    b.join();
+    auto route = EngineWorld::route(0, kGroup);
+    route.has_vlan = true;
+    route.vlan_tci = kVid;
+    a.ah = w.add_ah(a.s, route, 0);
+    const uint64_t before = w.counter(1, Counter::rx_wrong_peer);
+    a.send(1);
+    w.turns(60);
+    CHECK(b.got(1) == 0);
+    CHECK(w.counter(1, Counter::rx_wrong_peer) == before + 1);
+    w.shard.set_port_state(1, {{2, 0, 0, 0, 0, 2}, 4200, {{EngineWorld::gid_of(1), true, kVid}}});
+    a.send(2);
+    w.turns(60);
+    CHECK(b.got(2) == 1);
+}
+
 TEST_CASE("copies for which a slow member has no room are dropped and counted, the others get theirs",
           "[engine][mcast]") {
     EngineWorld w;
