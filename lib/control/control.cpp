@@ -90,6 +90,7 @@ void Control::on_shard_event(const engine::ShardEvent& event) {
 void Control::tick() {
     const Instant now = EventLoop::now();
     resolver.tick(now);
+    resolver.tell_moves();
     resolver.report_groups(now);
     cm->tick(now);
     // A life sign about once a second: the count of tenths would do as well, programs look for change only.

@@ -90,16 +90,9 @@ void Resolver::report_groups(Instant now) {
 
 void Resolver::learn(uint32_t device, const wire::Gid& address, const wire::MacAddress& mac, Instant now) {
     if (device >= devices_.size()) return;
-    auto& table = devices_[device]->neighbours();
-    const auto before = table.lookup(address);
-    table.learn(address, mac, now);
-    if (before && *before != mac)
-        shards_.submit_all(
-            [device, address, mac](engine::Shard& shard, uint32_t) {
-                shard.neighbour_moved(device, address, mac);
-                return true;
-            },
-            [] {});
+    const auto news = devices_[device]->neighbours().learn(address, mac, now);
+    if (news == net::NeighbourTable::News::None) return;
+    if (news == net::NeighbourTable::News::Moved) moved_[{device, address.raw}] = mac;
     finish(device, address, 0, mac);
 }
 
@@ -107,6 +100,20 @@ void Resolver::tick(Instant now) {
     for (auto& device : devices_) {
         auto& table = device->neighbours();
         if (now < table.next_deadline()) continue;
+void Resolver::tell_moves() {
+    if (telling_ || moved_.empty()) return;
+    std::vector<engine::NeighbourMove> moves;
+    for (const auto& [target, mac] : moved_) moves.push_back({target.first, {target.second}, mac});
+    moved_.clear();
+    telling_ = true;
+    shards_.submit_all(
+        [list = std::make_shared<const std::vector<engine::NeighbourMove>>(std::move(moves))](engine::Shard& shard, uint32_t) {
+            shard.neighbours_moved(*list);
+            return true;
+        },
+        [this] { telling_ = false; });
+}
+
         std::array<wire::Gid, 16> list;
         size_t n = 0;
         do {

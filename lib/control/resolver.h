@@ -39,6 +39,9 @@ class Resolver {
     // Requests and time limits that are due; every 100 ms or so.
     void tick(Instant now);
 
+    // Tells the shards which neighbours have moved; every 100 ms or so. A walk over all their QPs and address handles:
+    // however often neighbours change, there is one at a time.
+    void tell_moves();
   private:
     using Target = std::pair<uint32_t, std::array<uint8_t, 16>>;  // device, address
     struct Waiters {
@@ -58,3 +61,5 @@ class Resolver {
 };
 
 }  // namespace rocemu::control
+    std::map<Target, wire::MacAddress> moved_;  // not told yet; of addresses that were in the tables since the last telling
+    bool telling_ = false;

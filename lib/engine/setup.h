@@ -47,6 +47,13 @@ struct PortState {
     std::vector<LocalAddress> addresses;
 };
 
+// A neighbour that has another MAC address now.
+struct NeighbourMove {
+    DeviceId device = 0;
+    wire::Gid address;
+    wire::MacAddress mac{};
+};
+
 struct SessionSetup {
     SessionId id = 0;
     payload::SpaceInfo space;

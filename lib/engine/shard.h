@@ -80,8 +80,8 @@ class Shard {
     // --- for ShardCall::on_shard -----------------------------------------------------------------------------------
     memory::KeyTable& keys();
     void set_port_state(DeviceId device, const PortState& state);
-    // A neighbour has another MAC address now: who talks to it goes on there.
-    void neighbour_moved(DeviceId device, const wire::Gid& address, const wire::MacAddress& mac);
+    // Neighbours have other MAC addresses now: who talks to them goes on there. One walk over everything; sorted.
+    void neighbours_moved(std::span<const NeighbourMove> moves);
     // ARP requests of control. False: the port is backed up, the frame is lost.
     bool send_raw(DeviceId device, std::span<const std::byte> frame);
     void send_mad(DeviceId device, std::span<const std::byte> frame);  // a whole RoCE frame from QP 1

@@ -48,7 +48,7 @@ struct Shard::Impl {
     CqRing* cq_ring(CqId id) { return id == 0 ? nullptr : cqs.at(id).get(); }
     // The address headers of connections and address handles of a device: change(HeaderTemplate&, destination).
     template <typename Change>
-    void change_headers(DeviceId id, Change change);
+    void change_headers(Change change);
     // Leaves all tables and lists.
     void detach(QpRecord& record);
 

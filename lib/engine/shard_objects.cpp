@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
 #include "engine/shard_impl.h"
 #include "wire/udp.h"
@@ -15,13 +16,11 @@ memory::KeyTable& Shard::keys() {
 }
 
 template <typename Change>
-void Shard::Impl::change_headers(DeviceId id, Change change) {
+void Shard::Impl::change_headers(Change change) {
     for (auto& [qpn, record] : records)
-        if (record->setup.device == id && record->has_route) change(record->headers, record->route.dst_gid);
+        if (record->has_route) change(record->headers, record->setup.device, record->route.dst_gid);
     for (auto& [number, session] : sessions)
-        session->addresses.for_each([&](AddressRecord& ah) {
-            if (ah.device == id) change(ah.headers, ah.destination);
-        });
+        session->addresses.for_each([&](AddressRecord& ah) { change(ah.headers, ah.device, ah.destination); });
 }
 
 void Shard::set_port_state(DeviceId device, const PortState& state) {
@@ -30,16 +29,20 @@ void Shard::set_port_state(DeviceId device, const PortState& state) {
     d.mtu = state.mtu;
     if (state.mac == d.mac) return;
     // Connections and address handles go on with the new address.
-    impl_->change_headers(device, [&](wire::HeaderTemplate& headers, const wire::Gid&) {
-        headers.replace_mac(d.mac, state.mac);
+    impl_->change_headers([&](wire::HeaderTemplate& headers, DeviceId of, const wire::Gid&) {
+        if (of == device) headers.replace_mac(d.mac, state.mac);
     });
     d.mac = state.mac;
     d.setup.port->set_mac(state.mac);
 }
 
-void Shard::neighbour_moved(DeviceId device, const wire::Gid& address, const wire::MacAddress& mac) {
-    impl_->change_headers(device, [&](wire::HeaderTemplate& headers, const wire::Gid& destination) {
-        if (destination == address) headers.set_destination(mac);
+void Shard::neighbours_moved(std::span<const NeighbourMove> moves) {
+    impl_->change_headers([&](wire::HeaderTemplate& headers, DeviceId device, const wire::Gid& destination) {
+        const auto it = std::lower_bound(moves.begin(), moves.end(), std::tie(device, destination.raw),
+                                         [](const NeighbourMove& move, const auto& key) {
+                                             return std::tie(move.device, move.address.raw) < key;
+                                         });
+        if (it != moves.end() && it->device == device && it->address == destination) headers.set_destination(it->mac);
     });
 }
 

@@ -4,6 +4,7 @@
 #include "net/neighbour_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace rocemu::net {
 
@@ -16,15 +17,18 @@ const NeighbourTable::Entry* NeighbourTable::find(const wire::Gid& address) cons
     return const_cast<NeighbourTable*>(this)->find(address);
 }
 
-// Takes a free place, or that of the oldest entry nobody waits for.
+// Takes a free place, or that of an entry nobody waits for: one that is out of date, else the one heard of longest ago.
 NeighbourTable::Entry* NeighbourTable::make(const wire::Gid& address) {
     if (entries_.size() >= capacity_) {
-        auto victim = entries_.end();
-        for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-            const bool idle = it->state == State::Stale || (it->state == State::Failed && it->failure_told);
-            if (idle && (victim == entries_.end() || it->due < victim->due)) victim = it;
-        }
-        if (victim == entries_.end()) return nullptr;
+        const auto rank = [](const Entry& e) {
+            if (e.state == State::Stale || (e.state == State::Failed && e.failure_told)) return 0;
+            return e.state == State::Reachable ? 1 : 2;
+        };
+        const auto victim = std::min_element(entries_.begin(), entries_.end(), [&](const Entry& a, const Entry& b) {
+            return std::pair(rank(a), a.due) < std::pair(rank(b), b.due);
+        });
+        if (rank(*victim) == 2) return nullptr;
+        forgot_ |= victim->mac.has_value();
         *victim = entries_.back();
         entries_.pop_back();
     }
@@ -62,13 +66,15 @@ bool NeighbourTable::resolve(const wire::Gid& address, Instant now) {
     return true;
 }
 
-void NeighbourTable::learn(const wire::Gid& address, const wire::MacAddress& mac, Instant now) {
+NeighbourTable::News NeighbourTable::learn(const wire::Gid& address, const wire::MacAddress& mac, Instant now) {
     Entry* e = find(address);
-    if (!e || wire::is_multicast(mac)) return;
+    if (!e || wire::is_multicast(mac)) return News::None;
+    const bool moved = e->mac ? *e->mac != mac : forgot_;
     e->mac = mac;
     e->state = State::Reachable;
     e->tries = 0;
     e->due = now + kReachable;
+    return moved ? News::Moved : News::Known;
 }
 
 size_t NeighbourTable::poll_requests(Instant now, std::span<wire::Gid> out) {

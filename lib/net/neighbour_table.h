@@ -35,9 +35,12 @@ class NeighbourTable {
     [[nodiscard]] std::optional<wire::MacAddress> lookup(const wire::Gid& address) const;
     // Somebody needs it: starts or renews the search. False: it failed a moment ago, or the table is full.
     bool resolve(const wire::Gid& address, Instant now);
+    // What a message told: nothing we want to know; the first MAC address of a neighbour, or the one it had; another one
+    // than somebody may use, also one that was given before the search failed or the entry made room.
+    enum class News : uint8_t { None, Known, Moved };
     // An ARP or ND message told it. Only addresses that were asked for, or known, are taken (RFC 826's merge rule; a
     // stranger cannot fill the table).
-    void learn(const wire::Gid& address, const wire::MacAddress& mac, Instant now);
+    News learn(const wire::Gid& address, const wire::MacAddress& mac, Instant now);
 
     // Addresses to ask for now; call until it returns less than the room given.
     size_t poll_requests(Instant now, std::span<wire::Gid> out);
@@ -51,7 +54,7 @@ class NeighbourTable {
   private:
     struct Entry {
         wire::Gid address;
-        wire::MacAddress mac{};
+        std::optional<wire::MacAddress> mac;  // the last one, also when it is not given out any more
         State state = State::Incomplete;
         uint32_t tries = 0;
         bool failure_told = true;
@@ -62,6 +65,7 @@ class NeighbourTable {
     Entry* make(const wire::Gid& address);
 
     uint32_t capacity_;
+    bool forgot_ = false;  // a MAC address that was given out
     std::vector<Entry> entries_;
 };
 

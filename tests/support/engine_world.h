@@ -206,6 +206,7 @@ class EngineWorld {
         record.headers = wire::HeaderTemplate(to);
         record.pd = s.id;
         record.device = device;
+        record.destination = to.dst_gid;
         shard.create_ah(s.id, ++next_ah, record);
         return next_ah;
     }

@@ -72,11 +72,13 @@ TEST_CASE("EUI-64 both ways") {
     CHECK_FALSE(net::mac_of_link_local(gid("2001:db8::52:4fff:fe01:203")));
 }
 
+using News = net::NeighbourTable::News;
+
 TEST_CASE("neighbour: asked for, answered, aged, asked again") {
     net::NeighbourTable table;
     std::array<wire::Gid, 4> out;
     const auto a = gid("10.0.0.9");
-    table.learn(a, kMac, {0});  // nobody asked: not taken
+    CHECK(table.learn(a, kMac, {0}) == News::None);  // nobody asked: not taken
     CHECK(table.size() == 0);
     CHECK(table.resolve(a, {0}));
     CHECK_FALSE(table.lookup(a));
@@ -84,7 +86,9 @@ TEST_CASE("neighbour: asked for, answered, aged, asked again") {
     CHECK(out[0] == a);
     CHECK(table.poll_requests({1}, out) == 0);
     CHECK(table.next_deadline() == Instant{net::NeighbourTable::kRetry});
-    table.learn(a, kMac, {5});
+    CHECK(table.learn(a, {1, 0, 0, 0, 0, 1}, {5}) == News::None);  // a group's
+    CHECK_FALSE(table.lookup(a));
+    CHECK(table.learn(a, kMac, {5}) == News::Known);
     CHECK(table.lookup(a) == kMac);
 
     const Instant late{5 + net::NeighbourTable::kReachable};
@@ -94,7 +98,7 @@ TEST_CASE("neighbour: asked for, answered, aged, asked again") {
     CHECK(table.resolve(a, late));
     CHECK(table.poll_requests(late, out) == 1);
     CHECK(table.lookup(a) == kMac);  // still used while it is asked for again
-    table.learn(a, kOther, late);
+    CHECK(table.learn(a, kOther, late) == News::Moved);
     CHECK(table.lookup(a) == kOther);
 }
 
@@ -119,7 +123,7 @@ TEST_CASE("neighbour: nobody answers") {
     CHECK(table.poll_failures(out) == 0);
 }
 
-TEST_CASE("neighbour: a full table gives up stale entries only") {
+TEST_CASE("neighbour: a full table gives up old entries, none that is searched for") {
     net::NeighbourTable table(2);
     std::array<wire::Gid, 4> out;
     CHECK(table.resolve(gid("10.0.0.1"), {0}));
@@ -129,6 +133,11 @@ TEST_CASE("neighbour: a full table gives up stale entries only") {
     table.poll_requests({net::NeighbourTable::kReachable}, out);
     CHECK(table.resolve(gid("10.0.0.3"), {net::NeighbourTable::kReachable}));
     CHECK_FALSE(table.lookup(gid("10.0.0.1")));
+    // Who still uses what was given up may use an old MAC address.
+    CHECK(table.learn(gid("10.0.0.3"), kMac, {net::NeighbourTable::kReachable}) == News::Moved);
+    CHECK(table.resolve(gid("10.0.0.4"), {net::NeighbourTable::kReachable}));
+    CHECK(table.state_of(gid("10.0.0.2")) == net::NeighbourTable::State::Incomplete);
+    CHECK_FALSE(table.lookup(gid("10.0.0.3")));
 }
 
 TEST_CASE("GID table: an address of a VLAN has its tag, a renamed one its index", "[net][case30][case31]") {
