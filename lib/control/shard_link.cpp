@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "engine/notifier.h"
+
 namespace rocemu::control {
 
 ShardSet::ShardSet(EventLoop& loop, std::vector<engine::Shard*> shards, EventHandler on_event, MadHandler on_mad)
@@ -37,12 +39,14 @@ void ShardSet::pump(Link& link) {
 }
 
 void ShardSet::hear_events(uint32_t index) {
+    // Bounded: no more than these waited when we began, those of the call that has come back among them. Who adds one
+    // later wakes us again, so a shard that always has something to tell does not keep programs from being served.
     std::array<engine::ShardEvent, 64> events;
-    size_t n = 0;
-    do {
+    for (size_t heard = 0, n = 0; heard < engine::Notifier::kEvents; heard += n) {
         n = links_[index].shard->poll_events(events);
         for (size_t i = 0; i < n; ++i) on_event_(events[i]);
-    } while (n == events.size());
+        if (n < events.size()) break;
+    }
 }
 
 void ShardSet::poll() {

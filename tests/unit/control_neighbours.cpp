@@ -4,6 +4,9 @@
 #include <catch2/catch.hpp>
 
 #include "control/resolver.h"
+#include "engine/notifier.h"
+#include "net/arp.h"
+#include "net/small_frame.h"
 #include "support/engine_world.h"
 
 using namespace rocemu;
@@ -121,4 +124,27 @@ TEST_CASE("a neighbour that moved while nobody looked takes its connections alon
     w.resolver.tell_moves();
     w.turns();
     CHECK(sender.reaches_second_nic());
+}
+
+TEST_CASE("a shard that always has more to tell is heard for a bounded time, and again", "[control]") {
+    World w;
+    size_t heard = 0, talk = 20'000;
+    const net::SmallFrame arp(net::arp_request(kSecondNic, kPeer.ipv4(), 0x0a000001), wire::kNoVlan);
+    const auto say = [&] {
+        w.engine.shard.send_raw(1, arp.bytes());
+        w.engine.turns(4);
+    };
+    w.on_event = [&](const engine::ShardEvent&) {
+        if (++heard < talk) say();
+    };
+    for (int i = 0; i < 64; ++i) say();
+    w.shards.poll();
+    CHECK(heard >= 64);
+    CHECK(heard <= engine::Notifier::kEvents);
+    // The rest makes the descriptor readable, by which the event loop comes back.
+    talk = 0;
+    const size_t before = heard;
+    w.engine.turns(10);
+    w.loop.turn(0);
+    CHECK(heard > before);
 }
