@@ -4,7 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -42,19 +43,20 @@ class CmChannel {
     bool withdraw() { return events_.empty() && std::exchange(announced_, false); }
     // Takes the events for which `wanted` says so.
     template <typename Wanted>
-    std::deque<CmPendingEvent> extract(Wanted wanted) {
-        std::deque<CmPendingEvent> kept, taken;
-        for (auto& event : events_) (wanted(event) ? taken : kept).push_back(event);
-        events_.swap(kept);
+    std::list<CmPendingEvent> extract(Wanted wanted) {
+        std::list<CmPendingEvent> taken;
+        for (auto it = events_.begin(); it != events_.end();)
+            if (const auto event = it++; wanted(*event)) taken.splice(taken.end(), events_, event);
         return taken;
     }
+    void clear() { events_.clear(); }
 
   private:
     void announce();
 
     EventLoop& loop_;
     UniqueFd fd_;
-    std::deque<CmPendingEvent> events_;
+    std::list<CmPendingEvent> events_;
     bool announced_ = false;
 };
 

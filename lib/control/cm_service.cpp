@@ -180,15 +180,26 @@ void CmService::on_closed(uint32_t session_id, uint32_t channel) {
 }
 
 void CmService::close_channel(Session& session, uint32_t channel) {
+    CmTables& cm = session.cm;
+    const auto it = cm.channels.find(channel);
+    if (it == cm.channels.end()) return;
+    // First what each id would have to be looked for in.
+    it->second->clear();
+    std::erase_if(cm.memberships, [&](const auto& membership) {
+        if (cm.objects.at(membership.second.id).channel != channel) return false;
+        cm.membership_ids.give_back(membership.first);
+        return true;
+    });
     std::vector<uint32_t> ids;
-    for (const auto& [number, object] : session.cm.objects)
+    for (const auto& [number, object] : cm.objects)
         if (object.channel == channel) ids.push_back(number);
     // A listener takes unanswered requests of its own with it.
     for (const uint32_t number : ids) {
-        if (session.cm.objects.contains(number)) destroy(session, number);
+        if (cm.objects.contains(number)) destroy(session, number);
         run();  // each may owe its peer a MAD, and the manager keeps a bounded number
     }
-    if (session.cm.channels.erase(channel) != 0) session.cm.channel_ids.give_back(channel);
+    cm.channels.erase(channel);
+    cm.channel_ids.give_back(channel);
 }
 
 // ---- ids
