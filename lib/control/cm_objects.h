@@ -87,6 +87,7 @@ struct CmIdObject {
     uint8_t qp_type = 0;  // enum ibv_qp_type
     bool datagram = false;
     CmStage stage = CmStage::Idle;
+    bool address_event = false;  // how its address was resolved: not fetched yet
     bool announced = true;  // false: made for a request whose event was not fetched; the application cannot name it
     std::optional<uint32_t> device;
     CmEndpoint source, destination;       // as the application knows them
@@ -116,6 +117,9 @@ struct CmTables {
     std::unordered_map<uint32_t, std::unique_ptr<CmChannel>> channels;
     std::unordered_map<uint32_t, CmIdObject> objects;
     std::unordered_map<uint32_t, CmMembership> memberships;
+    std::map<uint64_t, uint32_t> to_resolve;  // ids whose turn to search has not come: number by serial
+    uint32_t searches = 0;                    // for neighbours that were begun for ids, also for those that are gone by now
+    bool searching = false;                   // begins some: answers may come at once
 };
 
 }  // namespace rocemu::control

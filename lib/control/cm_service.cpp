@@ -261,6 +261,7 @@ uint32_t CmService::destroy(Session& session, uint32_t id) {
     const CmIdObject object = it->second;
     session.cm.objects.erase(it);
     session.cm.ids.give_back(id);
+    session.cm.to_resolve.erase(object.serial);
     listeners_.erase(object.serial);
     // What nobody will fetch any more: its events, and the requests among them that only these events name.
     const auto events = session.cm.channels.at(object.channel)->extract([&](const CmPendingEvent& e) {

@@ -39,6 +39,9 @@ class CmService {
     // How many of its events were fetched.
     uint32_t destroy(Session& session, uint32_t id);
     uint32_t leave(Session& session, uint32_t membership);
+    // Finds the neighbour for the id's remote_gid: an event tells when it is done.
+    static constexpr uint32_t kMaxSearches = 64;  // of a session at a time
+    void resolve(Session& session, uint32_t id);
     // Requests to the id's port become events of it.
     cm::Status listen(Session& session, uint32_t id, uint32_t backlog);
     // The connection of an id, by which its events find it.
@@ -55,6 +58,9 @@ class CmService {
     struct Place {
         uint32_t session, id;
     };
+    void ask(Session& session, uint32_t id);
+    void search(Session& session);
+    void resolved(Session& session, uint32_t id, uint64_t serial, int error);
     void send(const cm::TxMad& mad);
     void on_event(const cm::Event& event);
     void on_request(const cm::Event& event);

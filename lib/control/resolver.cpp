@@ -14,18 +14,22 @@
 
 namespace rocemu::control {
 
-const wire::MacAddress* Resolver::known(const Device& device, const wire::Gid& address) const {
-    if (device.gids().find(address, net::RoceVersion::V2)) return &device.mac();
-    if (!device.fabric_nic()) return nullptr;
-    for (const auto& other : devices_)
-        if (other->fabric_nic() && other->gids().find(address, net::RoceVersion::V2)) return &other->mac();
-    return nullptr;
+std::optional<wire::MacAddress> Resolver::known(const Device& device, const wire::Gid& address) const {
+    if (address.is_multicast()) return net::multicast_mac(address);
+    if (device.gids().find(address, net::RoceVersion::V2)) return device.mac();
+    if (device.fabric_nic())
+        for (const auto& other : devices_)
+            if (other->fabric_nic() && other->gids().find(address, net::RoceVersion::V2)) return other->mac();
+    return net::mac_of_link_local(address);
+}
+
+bool Resolver::would_search(Device& device, const wire::Gid& address) const {
+    using State = net::NeighbourTable::State;
+    return !known(device, address) && device.neighbours().state_of(address).value_or(State::Failed) == State::Failed;
 }
 
 void Resolver::resolve(Device& device, const wire::Gid& address, Answer answer, For whom) {
-    if (address.is_multicast()) return answer(0, net::multicast_mac(address));
-    if (const auto* mac = known(device, address)) return answer(0, *mac);
-    if (const auto mac = net::mac_of_link_local(address)) return answer(0, *mac);
+    if (const auto mac = known(device, address)) return answer(0, *mac);
     const Instant now = EventLoop::now();
     auto& table = device.neighbours();
     // Before it takes one of the table's entries, which are for all.
@@ -96,10 +100,6 @@ void Resolver::learn(uint32_t device, const wire::Gid& address, const wire::MacA
     finish(device, address, 0, mac);
 }
 
-void Resolver::tick(Instant now) {
-    for (auto& device : devices_) {
-        auto& table = device->neighbours();
-        if (now < table.next_deadline()) continue;
 void Resolver::tell_moves() {
     if (telling_ || moved_.empty()) return;
     std::vector<engine::NeighbourMove> moves;
@@ -114,6 +114,10 @@ void Resolver::tell_moves() {
         [this] { telling_ = false; });
 }
 
+void Resolver::tick(Instant now) {
+    for (auto& device : devices_) {
+        auto& table = device->neighbours();
+        if (now < table.next_deadline()) continue;
         std::array<wire::Gid, 16> list;
         size_t n = 0;
         do {

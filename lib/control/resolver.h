@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ class Resolver {
     enum class For : uint8_t { Call, Mad };
     static constexpr size_t kMaxMads = 512, kMaxMadsPerAddress = 16;
     void resolve(Device& device, const wire::Gid& address, Answer answer, For whom = For::Call);
+    // It would take a place in the device's table of neighbours: nobody knows the address or is searching for it.
+    [[nodiscard]] bool would_search(Device& device, const wire::Gid& address) const;
     [[nodiscard]] size_t waiting() const;
     // An ARP or ND message told it.
     void learn(uint32_t device, const wire::Gid& address, const wire::MacAddress& mac, Instant now);
@@ -36,19 +39,20 @@ class Resolver {
     void announce(const Device& device);
     // Tells routers and switches which multicast groups we want, where no kernel does; every 100 ms or so.
     void report_groups(Instant now);
-    // Requests and time limits that are due; every 100 ms or so.
-    void tick(Instant now);
-
     // Tells the shards which neighbours have moved; every 100 ms or so. A walk over all their QPs and address handles:
     // however often neighbours change, there is one at a time.
     void tell_moves();
+    // Requests and time limits that are due; every 100 ms or so.
+    void tick(Instant now);
+
   private:
     using Target = std::pair<uint32_t, std::array<uint8_t, 16>>;  // device, address
     struct Waiters {
         std::vector<Answer> answers;
         size_t mads = 0;  // of them
     };
-    const wire::MacAddress* known(const Device& device, const wire::Gid& address) const;
+    // Without asking anybody.
+    [[nodiscard]] std::optional<wire::MacAddress> known(const Device& device, const wire::Gid& address) const;
     [[nodiscard]] bool room_for_mad(const Target& target) const;
     void request(const Device& device, const wire::Gid& target);
     void send(const Device& device, std::span<const std::byte> untagged, uint16_t vlan);
@@ -58,8 +62,8 @@ class Resolver {
     ShardSet& shards_;
     std::map<Target, Waiters> waiters_;
     size_t mads_ = 0;  // of all that wait
+    std::map<Target, wire::MacAddress> moved_;  // not told yet; of addresses that were in the tables since the last telling
+    bool telling_ = false;
 };
 
 }  // namespace rocemu::control
-    std::map<Target, wire::MacAddress> moved_;  // not told yet; of addresses that were in the tables since the last telling
-    bool telling_ = false;

@@ -26,7 +26,8 @@ inline constexpr uint32_t kFirstIp = 0x0acb0001, kSecondIp = 0x0acb0002;  // 10.
 
 // A program with one event channel and a QP on `device`.
 struct Party {
-    explicit Party(ControlWorld& world, uint32_t device = 0) : c(world.path()) {
+    // `turn`: as for ControlClient.
+    explicit Party(ControlWorld& world, uint32_t device = 0, const std::function<void()>& turn = {}) : c(world.path(), turn) {
         c.open(device);
         REQUIRE(c.status == 0);
         channel = open_channel(&fd);
@@ -100,6 +101,14 @@ struct Party {
     int confirm(uint32_t id) {
         abi::CmAcceptRequest r;
         r.id = id;
+        return c.call(r);
+    }
+    // Without a record that tells of it.
+    int fetch(abi::CmGetEventReply& r) { return c.call(abi::CmGetEventRequest{channel}, r); }
+    int resolve(uint32_t id, uint32_t address) {
+        abi::CmResolveAddressRequest r;
+        r.id = id;
+        r.destination = ipv4(address, 7000);
         return c.call(r);
     }
     // The next event; event 0xffffffff: none came in `wait_ms`.

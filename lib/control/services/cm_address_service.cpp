@@ -47,15 +47,6 @@ int bind(Call& call, CmIdObject& object, const CmEndpoint& wanted) {
     return error;
 }
 
-// The answer of the resolver, now or later.
-void resolved(Control& control, uint32_t session_id, uint32_t id, uint64_t serial, int error) {
-    CmIdObject* object = control.cm->find(session_id, id, serial);
-    if (object == nullptr || object->stage != CmStage::Resolving) return;
-    Session& session = *control.sessions.at(session_id);
-    object->stage = error == 0 ? CmStage::AddressResolved : CmStage::Bound;
-    control.cm->deliver(session, id, error == 0 ? cm_event::kAddressResolved : cm_event::kAddressError, -error);
-}
-
 }  // namespace
 
 void handle(Call& call, const abi::CmBindRequest& request) {
@@ -90,6 +81,9 @@ void handle(Call& call, const abi::CmResolveAddressRequest& request) {
     if (source->set && object->stage == CmStage::Idle)
         if (const int error = bind(call, *object, *source)) return call.reply.fail(error);
     if (object->stage != CmStage::Idle && object->stage != CmStage::Bound) return call.reply.fail(EINVAL);
+    // DEVIATION: an id whose address was not found is resolved again after its event was fetched. Linux does it at once,
+    // with one more event each time, without a bound.
+    if (object->address_event) return call.reply.fail(EBUSY);
 
     auto& devices = call.control.devices;
     auto route = route_to(devices, destination->address, object->device);
@@ -110,12 +104,8 @@ void handle(Call& call, const abi::CmResolveAddressRequest& request) {
     object->destination = *destination;
     object->local_gid = route->source;
     object->remote_gid = route->destination;
-    object->stage = CmStage::Resolving;
     call.reply.send(abi::CmResolveAddressReply{});
-    call.control.resolver.resolve(
-        *devices[route->device], route->destination,
-        [&control = call.control, session = call.session->id, id = request.id, serial = object->serial](
-            int error, const wire::MacAddress&) { resolved(control, session, id, serial, error); });
+    call.control.cm->resolve(*call.session, request.id);
 }
 
 void handle(Call& call, const abi::CmResolveRouteRequest& request) {

@@ -120,6 +120,8 @@ void handle(Call& call, const abi::CmGetEventRequest& request) {
     } else {
         ++tables.objects.at(event->number).events_reported;
     }
+    if (event->record.event == cm_event::kAddressResolved || event->record.event == cm_event::kAddressError)
+        tables.objects.at(event->number).address_event = false;
     // A request that was fetched has left the backlog.
     if (event->record.event == cm_event::kConnectRequest) {
         CmIdObject& request_object = tables.objects.at(event->record.id);
