@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace rocemu::control {
 
@@ -39,6 +40,12 @@ void EventOutbox::post(std::span<const std::byte> record, bool merge) {
     if (pending_.size() >= kMaxPending) return;
     pending_.emplace_back(record.begin(), record.end());
     if (!watching_) watching_ = loop_.add(fd_.get(), EPOLLOUT, [this](uint32_t) { flush(); });
+}
+
+void EventOutbox::forget(uint64_t cookie) {
+    std::erase_if(pending_, [cookie](const std::vector<std::byte>& record) {
+        return record.size() >= sizeof cookie && std::memcmp(record.data(), &cookie, sizeof cookie) == 0;
+    });
 }
 
 void EventOutbox::flush() {

@@ -28,6 +28,9 @@ class EventOutbox {
     // merge: a record that already waits is not added again (a CQ cannot have two events that nobody has read: it must
     // be armed again in between).
     void post(std::span<const std::byte> record, bool merge);
+    // The records of an object that is gone, which begin with its cookie: those that wait here are never sent. The program
+    // cannot look behind what it has not read.
+    void forget(uint64_t cookie);
 
   private:
     bool send_now(std::span<const std::byte> record);

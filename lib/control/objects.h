@@ -57,6 +57,7 @@ struct CqObject {
     uint32_t context = 0;
     uint32_t channel = 0;     // abi::kNoChannel: none
     uint32_t users = 0;       // a QP counts once for each of its CQs
+    uint64_t cookie = 0;      // in its events, as for SRQs and QPs
     QueueBlock block;         // one ring a shard ...
     uint64_t ring_bytes = 0;  // ... this far apart
 };
@@ -66,6 +67,7 @@ struct SrqObject {
     uint32_t shard = 0;  // of all its QPs
     uint32_t users = 0;  // QPs
     uint32_t max_wr = 0, max_sge = 0;
+    uint64_t cookie = 0;
     QueueBlock block;
     uint32_t xrcd = 0, cq = 0;  // XRC ...
     std::shared_ptr<XrcDomain> domain;
@@ -90,6 +92,7 @@ struct QpObject {
     uint32_t pd = 0, send_cq = 0, recv_cq = 0;
     uint32_t srq = 0;  // abi::kNoSrq: none
     QpType type = QpType::Rc;
+    uint64_t cookie = 0;
     QueueBlock block;
     std::vector<wire::Gid> groups;  // it is attached to
     uint32_t users = 0;             // flow rules, and QPs that hash to it

@@ -151,6 +151,11 @@ void Session::update_interest() {
     loop_.modify(fd_.get(), want);
 }
 
+void Session::forget_events(uint32_t context, uint64_t cookie) {
+    const auto it = contexts.find(context);
+    if (it != contexts.end() && it->second.events) it->second.events->forget(cookie);
+}
+
 void Session::request_ends() {
     --in_flight_;
     update_interest();

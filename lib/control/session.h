@@ -60,6 +60,9 @@ class Session {
     void closing_begins();
     void closing_ends();
 
+    // An object of the context is gone, and its events with it (none comes from the shards any more).
+    void forget_events(uint32_t context, uint64_t cookie);
+
     [[nodiscard]] std::string name() const;  // for the log: "session 3 (ib_send_bw, pid 77)"
 
     // --- state of the services

@@ -123,7 +123,7 @@ class Session {
     void start_agent_if_wanted();
 
     std::atomic<SessionState> state_{SessionState::Alive};
-    std::atomic<uint64_t> next_cookie_{1};
+    std::atomic<uint64_t> next_cookie_{256};  // above the numbers of ports, which stand in the same place of a record
     Connection connection_;
     RegionMap regions_;
     abi::HelloReply hello_;

@@ -134,6 +134,49 @@ TEST_CASE("a region is registered anew under its key") {
     CHECK(c.call(r) == EINVAL);
 }
 
+TEST_CASE("events that wait for room end with their object") {
+    ControlWorld world;
+    ControlClient c(world.path());
+    REQUIRE(c.hello() == 0);
+    int pair[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+    const int little = 4096;  // it holds a few
+    REQUIRE(setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &little, sizeof little) == 0);
+    abi::OpenContextReply context;
+    REQUIRE(c.call(abi::OpenContextRequest{0}, context, pair[1]) == 0);
+    close(pair[1]);
+    abi::AllocPdReply pd;
+    REQUIRE(c.call(abi::AllocPdRequest{context.context}, pd) == 0);
+    constexpr uint64_t kStays = 1000, kGoes = 1001;
+    abi::CreateSrqRequest r;
+    r.pd = pd.pd;
+    r.max_wr = r.max_sge = 1;
+    abi::CreateSrqReply stays, goes;
+    r.cookie = kStays;
+    REQUIRE(c.call(r, stays) == 0);
+    r.cookie = kGoes;
+    REQUIRE(c.call(r, goes) == 0);
+    // Nothing is posted: each is an event at once.
+    constexpr int kEvents = 100;
+    abi::ModifySrqReply changed;
+    for (int i = 0; i < kEvents; ++i) {
+        REQUIRE(c.call(abi::ModifySrqRequest{stays.srq, srq_attr_mask::kLimit, 0, 1}, changed) == 0);
+        if (i > kEvents / 2)
+            REQUIRE(c.call(abi::ModifySrqRequest{goes.srq, srq_attr_mask::kLimit, 0, 1}, changed) == 0);
+    }
+    REQUIRE(c.call(abi::DestroySrqRequest{goes.srq}) == 0);
+    abi::AsyncEventRecord record;
+    for (int i = 0; i < kEvents; ++i) {
+        pollfd p{pair[0], POLLIN, 0};
+        REQUIRE(poll(&p, 1, 10'000) == 1);
+        REQUIRE(recv(pair[0], &record, sizeof record, 0) == sizeof record);
+        REQUIRE(record.element == kStays);
+    }
+    pollfd p{pair[0], POLLIN, 0};
+    CHECK(poll(&p, 1, 50) == 0);
+    close(pair[0]);
+}
+
 TEST_CASE("a CQ of another size") {
     ControlWorld world;
     ControlClient c(world.path());

@@ -52,6 +52,7 @@ void handle(Call& call, const abi::CreateCqRequest& request) {
     CqObject cq;
     cq.context = request.context;
     cq.channel = request.channel;
+    cq.cookie = request.cookie;
     abi::CreateCqReply reply;
     if (const int error = make_rings(control, session, request.cqe, cq.block, reply)) {
         control.cq_ids.give_back(*id);
@@ -142,8 +143,11 @@ void remove_cq(Control& control, const std::shared_ptr<Session>& session, uint32
         [&control, session, id, cq, done = std::move(done)] {
             control.cq_ids.give_back(id);
             session->arena->free(cq.block);
-            if (const auto channel = session->channels.find(cq.channel); channel != session->channels.end())
+            session->forget_events(cq.context, cq.cookie);
+            if (const auto channel = session->channels.find(cq.channel); channel != session->channels.end()) {
                 --channel->second.users;
+                channel->second.events->forget(cq.cookie);
+            }
             done();
         });
 }

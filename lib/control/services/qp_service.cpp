@@ -176,6 +176,7 @@ void handle(Call& call, const abi::CreateQpRequest& request) {
     qp.send_cq = request.send_cq;
     qp.recv_cq = receives ? request.recv_cq : 0;
     qp.type = static_cast<QpType>(request.type);
+    qp.cookie = request.cookie;
     qp.srq = request.srq;
     qp.shard = srq != nullptr ? srq->shard : raw ? engine::kRawShard : control.qpns.least_loaded();
     uint32_t qpn = 0;
@@ -221,6 +222,7 @@ void remove_qp(Control& control, const std::shared_ptr<Session>& session, uint32
             session->slots.give_back(qp.slot);
             session->arena->free(qp.block);
             release_users(*session, qp);
+            session->forget_events(qp.context, qp.cookie);
             done();
         });
 }

@@ -94,6 +94,7 @@ void handle(Call& call, const abi::CreateSrqRequest& request) {
     engine::SrqSetup setup;
     srq.context = pd->second.context;
     srq.pd = request.pd;
+    srq.cookie = request.cookie;
     srq.shard = control.qpns.least_loaded();
     if (request.xrcd != abi::kNoXrcd && !join_domain(session, request, srq, setup)) return call.reply.fail(EINVAL);
     const auto id = control.srq_ids.take();
@@ -182,6 +183,7 @@ void remove_srq(Control& control, const std::shared_ptr<Session>& session, uint3
         [&control, session, id, srq, done = std::move(done)] {
             control.srq_ids.give_back(id);
             session->arena->free(srq.block);
+            session->forget_events(srq.context, srq.cookie);
             count_users(*session, srq, -1);
             if (srq.domain != nullptr) object_left(control, *srq.domain);
             done();

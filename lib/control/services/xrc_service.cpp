@@ -205,6 +205,7 @@ bool close_target(Control& control, const std::shared_ptr<Session>& session, uin
     });
     if (it == handles.end()) return false;
     if (const auto xrcd = session->xrcds.find(it->xrcd); xrcd != session->xrcds.end()) --xrcd->second.users;
+    session->forget_events(it->context, cookie);
     handles.erase(it);
     if (handles.empty())
         remove_target(control, session, domain, qpn, std::move(done));
