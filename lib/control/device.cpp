@@ -74,6 +74,9 @@ Device::Changes Device::follow(const InterfaceInfo& interface) {
         changes.gids |= take_addresses(interface.addresses);
         vlans_ = interface.vlans;
     }
+    std::vector<uint32_t> interfaces{ifindex_};
+    for (const auto& vlan : vlans_) interfaces.push_back(vlan.index);
+    memberships_.use(std::move(interfaces));
     return changes;
 }
 

@@ -53,7 +53,7 @@ abi::QueryDeviceReply device_attributes(const Device& device, const config::Limi
     r.max_mw = u32(limits.max_mw);
     r.max_pd = u32(limits.max_pd);
     r.max_ah = u32(limits.max_ah);
-    r.max_mcast_grp = kMaxGroups;
+    r.max_mcast_grp = kMaxGroupsPerSession;
     r.max_mcast_qp_attach = kMaxGroupsPerQp;
     r.max_qp_rd_atom = r.max_qp_init_rd_atom = u32(limits.max_rd_atomic);
     r.max_res_rd_atom = u32(std::min<int64_t>(limits.max_rd_atomic * limits.max_qp, 0x7fffffff));

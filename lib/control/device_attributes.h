@@ -9,7 +9,7 @@
 
 namespace rocemu::control {
 
-inline constexpr uint32_t kMaxGroups = 8192, kMaxGroupsPerQp = 256;
+inline constexpr uint32_t kMaxGroups = 8192, kMaxGroupsPerSession = 1024, kMaxGroupsPerQp = 256;  // of a device
 
 [[nodiscard]] abi::QueryDeviceReply device_attributes(const Device& device, const config::LimitOptions& limits,
                                                       uint32_t shards);

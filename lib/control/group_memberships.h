@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "base/time.h"
@@ -23,22 +24,33 @@ class GroupMemberships {
         wire::Gid group;
         net::GroupChange change;
     };
-    // 0, or errno: ENOMEM above the limit, what the kernel says. `ifindex` 0: no kernel interface.
-    int join(const wire::Gid& group, uint32_t ifindex);
-    void leave(const wire::Gid& group);
+    // The kernel interfaces: the port's, then those of its VLANs. Members join in those that are new. None: no kernel.
+    void use(std::vector<uint32_t> interfaces);
+    // For a QP of `session`. 0, or errno: ENOMEM above the session's share or the limit, what the kernel says.
+    int join(const wire::Gid& group, uint32_t session);
+    void leave(const wire::Gid& group, uint32_t session);
     // What a port without a kernel interface has to tell by now; at most so many as were joined or left.
     std::vector<Report> due_reports(Instant now);
 
   private:
     struct Membership {
         wire::Gid group;
-        uint32_t users = 0;
-        UniqueFd socket;  // the membership lasts as long as it
+        std::map<uint32_t, uint32_t> users;  // QPs of each session
+        UniqueFd socket;  // the memberships in all interfaces last as long as it
         uint32_t reports = 0;
         Instant next_report{0};
     };
+    struct Departure {
+        wire::Gid group;
+        uint32_t reports = 0;
+        Instant next_report{0};
+    };
+    int begin(const wire::Gid& group);
+
+    std::vector<uint32_t> interfaces_;
     std::vector<Membership> list_;
-    std::vector<wire::Gid> left_;  // not told yet
+    std::map<uint32_t, uint32_t> shares_;  // groups of each session
+    std::vector<Departure> left_;
 };
 
 }  // namespace rocemu::control

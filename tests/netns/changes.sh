@@ -103,17 +103,29 @@ link_down_and_up() {
     wait_until 30 one_round $ip_b
 }
 
-# VLANs of the kernel are followed, where it has any.
+# VLANs of the kernel are followed, where it has any; members of groups are members there too.
+in_vlan() { ip -n "$ns_a" maddr show dev wire0.9 | grep -q -w "$1"; }
+member_of() { # VAR GROUP
+    on_a mckey -m "$2" -b $ip_a >"$out/mckey.$2" 2>&1 </dev/null &
+    printf -v "$1" %s $!
+    at_exit end_process $!
+    wait_until 20 eval "ip -n $ns_a maddr show dev wire0 | grep -q -w $2"
+}
 vlan_appears() {
-    local index
+    local index first second
     if ! ip -n "$ns_a" link add link wire0 name wire0.9 type vlan id 9; then
         echo "this kernel has no VLANs"
         return 77
     fi
+    member_of first 239.1.2.3 || { cat "$out/mckey.239.1.2.3"; return 1; }
     ip -n "$ns_a" link set wire0.9 up && ip -n "$ns_a" addr add 10.92.0.1/24 dev wire0.9 || return
     wait_until 10 gid_of on_a 10.92.0.1 || return
     index=$(gid_of on_a 10.92.0.1)
     [ "$(on_a cat "/sys/class/infiniband/rocemu0/ports/1/gid_attrs/ndevs/$index")" = wire0.9 ] || return
+    wait_until 10 in_vlan 239.1.2.3 && member_of second 239.1.2.4 && wait_until 10 in_vlan 239.1.2.4 ||
+        { ip -n "$ns_a" maddr show; return 1; }
+    end_process "$first"
+    end_process "$second"
     after GID ip -n "$ns_a" link del wire0.9 && ! gid_of on_a 10.92.0.1 && still_there
 }
 # over_vlan PROGRAM ARG...: by GIDs of the VLAN; the programs' own TCP connection is the kernel's.

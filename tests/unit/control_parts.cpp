@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 
+#include "control/device_attributes.h"
 #include "control/event_loop.h"
 #include "control/group_memberships.h"
 #include "control/interface_info.h"
@@ -188,13 +189,13 @@ TEST_CASE("event loop: handlers may remove themselves, timers repeat, deferred w
     CHECK(ticks > 2);
 }
 
-TEST_CASE("groups of a port without a kernel: told twice at once, then each minute, and when they are left") {
+TEST_CASE("groups of a port without a kernel: told twice at once, then each minute, and twice when they are left") {
     const auto group = wire::Gid::from_ipv4(0xef010203), other = wire::Gid::from_ipv4(0xef010204);
     GroupMemberships groups;
     Instant now{5 * kSecond};
     CHECK(groups.due_reports(now).empty());
-    REQUIRE(groups.join(group, 0) == 0);
-    REQUIRE(groups.join(group, 0) == 0);
+    REQUIRE(groups.join(group, 1) == 0);
+    REQUIRE(groups.join(group, 1) == 0);
     for (int i = 0; i < 2; ++i) {
         const auto due = groups.due_reports(now);
         REQUIRE(due.size() == 1);
@@ -208,16 +209,60 @@ TEST_CASE("groups of a port without a kernel: told twice at once, then each minu
     const auto still = groups.due_reports(now);
     REQUIRE(still.size() == 1);
     CHECK(still[0].change == net::GroupChange::Still);
-    groups.leave(group);
+    groups.leave(group, 1);
     CHECK(groups.due_reports(now).empty());  // one user is left
-    groups.leave(group);
-    const auto left = groups.due_reports(now);
-    REQUIRE(left.size() == 1);
-    CHECK(left[0].change == net::GroupChange::Left);
-    // Joined and left before anything was told of it.
-    REQUIRE(groups.join(other, 0) == 0);
-    groups.leave(other);
+    groups.leave(group, 1);
+    for (int i = 0; i < 2; ++i) {
+        const auto left = groups.due_reports(now);
+        REQUIRE(left.size() == 1);
+        CHECK((left[0].group == group && left[0].change == net::GroupChange::Left));
+        CHECK(groups.due_reports(now).empty());
+        now = now + kSecond;
+    }
     CHECK(groups.due_reports(now).empty());
+    // Joined again before the second time: it is not left any more.
+    REQUIRE(groups.join(group, 1) == 0);
+    REQUIRE(groups.due_reports(now).size() == 1);
+    groups.leave(group, 1);
+    REQUIRE(groups.due_reports(now).size() == 1);
+    REQUIRE(groups.join(group, 1) == 0);
+    now = now + kSecond;
+    const auto again = groups.due_reports(now);
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].change == net::GroupChange::Joined);
+    groups.leave(group, 1);
+    for (int i = 0; i < 2; ++i, now = now + kSecond) CHECK(groups.due_reports(now).size() == 1);
+    // Joined and left before anything was told of it.
+    REQUIRE(groups.join(other, 1) == 0);
+    groups.leave(other, 1);
+    CHECK(groups.due_reports(now).empty());
+}
+
+TEST_CASE("groups: a session has a share of those of a device, and what it has left is free") {
+    const auto group = [](uint32_t i) { return wire::Gid::from_ipv4(0xef000000 + i); };
+    GroupMemberships groups;
+    for (uint32_t i = 0; i < kMaxGroupsPerSession; ++i) REQUIRE(groups.join(group(i), 1) == 0);
+    CHECK(groups.join(group(kMaxGroupsPerSession), 1) == ENOMEM);
+    CHECK(groups.join(group(0), 1) == 0);  // another QP in the same one
+    CHECK(groups.join(group(kMaxGroupsPerSession), 2) == 0);
+    CHECK(groups.join(group(kMaxGroupsPerSession), 1) == ENOMEM);
+    groups.leave(group(0), 1);
+    CHECK(groups.join(group(kMaxGroupsPerSession), 1) == ENOMEM);
+    groups.leave(group(0), 1);
+    CHECK(groups.join(group(kMaxGroupsPerSession), 1) == 0);
+}
+
+TEST_CASE("groups: the port's interface decides, those of VLANs join if they can") {
+    constexpr uint32_t kLoopback = 1, kNone = 0x7ffffff0;
+    const auto group = wire::Gid::from_ipv4(0xef010203);
+    GroupMemberships groups;
+    groups.use({kNone});
+    CHECK(groups.join(group, 1) == ENODEV);
+    groups.use({kLoopback, kNone});
+    CHECK(groups.join(group, 1) == 0);
+    groups.use({kLoopback});
+    groups.use({kLoopback, kNone});
+    CHECK(groups.due_reports({}).size() == 1);
 }
 
 TEST_CASE("a file is mapped if it is the one that is meant") {

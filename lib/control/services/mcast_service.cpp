@@ -32,7 +32,7 @@ void handle(Call& call, const abi::AttachMcastRequest& request) {
         return call.reply.send(abi::AttachMcastReply{});
     if (qp.groups.size() >= kMaxGroupsPerQp) return call.reply.fail(ENOMEM);
     Device& device = *control.devices[qp.device];
-    if (const int error = device.memberships().join(group, device.ifindex())) {
+    if (const int error = device.memberships().join(group, call.session->id)) {
         log::info("{}: attach_mcast {}: {}", call.session->name(), wire::to_string(group), std::strerror(error));
         return call.reply.fail(error);
     }
@@ -51,7 +51,7 @@ void handle(Call& call, const abi::DetachMcastRequest& request) {
     const auto it = call.session->qps.find(request.qpn);
     const wire::Gid group = gid_of(request.gid);
     if (it == call.session->qps.end() || std::erase(it->second.groups, group) == 0) return call.reply.fail(EINVAL);
-    control.devices[it->second.device]->memberships().leave(group);
+    control.devices[it->second.device]->memberships().leave(group, call.session->id);
     control.call(
         call.session, it->second.shard,
         [qpn = request.qpn, group](engine::Shard& shard) {

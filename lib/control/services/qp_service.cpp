@@ -214,7 +214,7 @@ void remove_qp(Control& control, const std::shared_ptr<Session>& session, uint32
     const auto it = session->qps.find(qpn);
     const QpObject qp = it->second;
     session->qps.erase(it);
-    for (const auto& group : qp.groups) control.devices[qp.device]->memberships().leave(group);
+    for (const auto& group : qp.groups) control.devices[qp.device]->memberships().leave(group, session->id);
     control.call(
         session, qp.shard, [qpn](engine::Shard& shard) { return shard.destroy_qp(qpn); },
         [&control, session, qpn, qp, done = std::move(done)] {
