@@ -71,7 +71,7 @@ Device::Changes Device::follow(const InterfaceInfo& interface) {
     changes.mac = take_mac(interface.mac);
     changes.gids = changes.mac;
     if (follow_addresses_) {
-        changes.gids |= take_addresses(interface.addresses);
+        changes.gids |= take_addresses(interface.addresses, changes.mac);
         vlans_ = interface.vlans;
     }
     std::vector<uint32_t> interfaces{ifindex_};
@@ -82,6 +82,7 @@ Device::Changes Device::follow(const InterfaceInfo& interface) {
 
 bool Device::take_mac(const wire::MacAddress& mac) {
     if (mac == mac_ || mac == wire::MacAddress{}) return false;
+    gids_.remove(net::link_local_gid(mac));  // one that the kernel still had from an earlier time
     gids_.rename(net::link_local_gid(mac_), net::link_local_gid(mac));
     mac_ = mac;
     return true;
@@ -105,9 +106,10 @@ Device::Changes Device::look_at_link() {
     return changes;
 }
 
-// The difference to what was there before; addresses that stay keep their indices.
-bool Device::take_addresses(const std::vector<InterfaceAddress>& addresses) {
-    if (addresses == followed_) return false;
+// The difference to what was there before; addresses that stay keep their indices. `renamed`: our link-local address was
+// made anew. The kernel's, which was made from the MAC address before, is the kernel's for as long as it is up.
+bool Device::take_addresses(const std::vector<InterfaceAddress>& addresses, bool renamed) {
+    if (addresses == followed_ && !renamed) return false;
     bool changed = false;
     const wire::Gid own = net::link_local_gid(mac_);
     const auto stays = [&](const InterfaceAddress& old) {

@@ -84,7 +84,7 @@ class Device {
     [[nodiscard]] engine::PortState state() const;
 
   private:
-    bool take_addresses(const std::vector<InterfaceAddress>& addresses);
+    bool take_addresses(const std::vector<InterfaceAddress>& addresses, bool renamed);
     [[nodiscard]] bool is_only_ours(const wire::Gid& address) const;
     bool take_mac(const wire::MacAddress& mac);
 

@@ -21,6 +21,7 @@
 #include "control/pcapng.h"
 #include "control/qpn_allocator.h"
 #include "control/queue_arena.h"
+#include "net/eui64.h"
 
 using namespace rocemu;
 using namespace rocemu::control;
@@ -263,6 +264,33 @@ TEST_CASE("groups: the port's interface decides, those of VLANs join if they can
     groups.use({kLoopback});
     groups.use({kLoopback, kNone});
     CHECK(groups.due_reports({}).size() == 1);
+}
+
+TEST_CASE("a device whose MAC address changes keeps the link-local address that the kernel keeps") {
+    const wire::MacAddress first{2, 0, 0, 0, 0, 1}, second{2, 0, 0, 0, 0, 2};
+    const auto old_address = net::link_local_gid(first), new_address = net::link_local_gid(second);
+    DeviceInit init;
+    init.name = "rocemu0";
+    init.netdev = "lo";
+    std::copy(first.begin(), first.end(), init.info.mac);
+    Device device(0, init);
+    const auto follow = [&](const wire::MacAddress& mac, const wire::Gid& kernels) {
+        InterfaceInfo info;
+        info.mac = mac;
+        info.mtu = 1500;
+        info.running = true;
+        info.addresses = {{kernels, 64}, {wire::Gid::from_ipv4(0x0a000001), 120}};
+        device.follow(info);
+        auto list = device.gids().addresses();
+        std::erase_if(list, [](const wire::Gid& gid) { return !gid.is_link_local(); });
+        return list;
+    };
+    CHECK(follow(first, old_address) == std::vector{old_address});
+    CHECK(follow(second, old_address) == std::vector{new_address, old_address});
+    CHECK(follow(second, new_address) == std::vector{new_address});  // it was taken down and up
+    CHECK(follow(second, new_address) == std::vector{new_address});
+    CHECK(follow(first, new_address) == std::vector{old_address, new_address});
+    CHECK(follow(second, new_address) == std::vector{new_address});
 }
 
 TEST_CASE("a file is mapped if it is the one that is meant") {
