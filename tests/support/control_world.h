@@ -65,7 +65,7 @@ class ControlWorld {
         else
             shard_thread_ = std::thread([this] { shard_.run(); });
         loop_.remove(eventfd_);
-        server_->shut_down(2 * kSecond);
+        server_->shut_down(60 * kSecond);  // what it leaves behind would be reported as leaked
         server_.reset();
         shard_.stop();
         shard_thread_.join();
