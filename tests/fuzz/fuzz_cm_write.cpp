@@ -161,16 +161,15 @@ void one_command(Input& in) {
 namespace rocemu::provider {
 
 // The daemon: any errno value, or an answer of any bytes.
-int Connection::exchange(abi::MessageType type, const void* request, size_t request_bytes, void* reply, size_t reply_bytes,
-                         std::span<const int>, FdList*) {
+int Connection::exchange(abi::MessageType type, const void* request, size_t request_bytes, Waiter self, std::span<const int>) {
     check_request(type, request, request_bytes);
     const uint8_t how = input->byte();
     // An event's id may be gone again and again, but a record on the socket leads to one question.
     check(++calls < 100000);
     if (how % 8 == 0) return 1 + input->byte() % 120;
     const auto bytes = input->bytes(how % 4 == 0 ? input->half() % 512 : 64);
-    std::memset(reply, how % 3 == 0 ? 0xff : 0, reply_bytes);
-    if (!bytes.empty()) std::memcpy(reply, bytes.data(), std::min(bytes.size(), reply_bytes));
+    std::memset(self.reply, how % 3 == 0 ? 0xff : 0, self.reply_bytes);
+    if (!bytes.empty()) std::memcpy(self.reply, bytes.data(), std::min(bytes.size(), self.reply_bytes));
     return 0;
 }
 void Session::after_call() {}
