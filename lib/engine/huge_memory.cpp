@@ -55,7 +55,8 @@ std::pmr::memory_resource* HugeMemory::or_checked() {
 }
 
 void HugeMemory::grow(size_t bytes) {
-    const size_t size = round_up(std::max(bytes, std::clamp(mapped_, kHugePage, kLargestStep)), kHugePage);
+    // No larger than needed: a chunk goes back as a whole, and one QP that stays would hold it.
+    const size_t size = round_up(bytes, kHugePage);
     std::byte* at = map_aligned(size);
     chunks_.emplace(at, size);
     mapped_ += size;

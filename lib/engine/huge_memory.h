@@ -17,7 +17,6 @@ namespace rocemu::engine {
 class HugeMemory final : public std::pmr::memory_resource {
   public:
     static constexpr size_t kHugePage = size_t{2} << 20;
-    static constexpr size_t kLargestStep = size_t{64} << 20;
     static constexpr size_t kGrain = 64;  // sizes and alignment: no two blocks share a cache line
 
     HugeMemory() = default;
