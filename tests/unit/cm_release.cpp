@@ -23,13 +23,17 @@ TEST_CASE("both release at once") {
     }
 }
 
-TEST_CASE("a lost DREP: the repeated DREQ is answered in time wait and after it") {
-    Scene s;
+static void disconnect_and_lose_drep(Scene& s) {
     s.establish();
     s.lost = Attribute::Drep;
     REQUIRE(s.a().disconnect(s.now, kOwner, s.id_a) == Status::Ok);
     s.run(kMillisecond);
     REQUIRE(s.b().disconnect(s.now, kOwner, s.id_b) == Status::Ok);
+}
+
+TEST_CASE("a lost DREP: the repeated DREQ is answered in time wait and after it") {
+    Scene s;
+    disconnect_and_lose_drep(s);
     s.run(kMillisecond);
     s.replay(kB, s.last_sent[kA]);
     CHECK(s.sent[kB] == Sent{Attribute::Drep, Attribute::Drep});
@@ -44,11 +48,7 @@ TEST_CASE("a lost DREP: the repeated DREQ is answered in time wait and after it"
 
 TEST_CASE("a lost DREP: the repeated DREQ is answered after time wait too, while the owner keeps the id") {
     Scene s;
-    s.establish();
-    s.lost = Attribute::Drep;
-    REQUIRE(s.a().disconnect(s.now, kOwner, s.id_a) == Status::Ok);
-    s.run(kMillisecond);
-    REQUIRE(s.b().disconnect(s.now, kOwner, s.id_b) == Status::Ok);
+    disconnect_and_lose_drep(s);
     s.run(kSecond);
     REQUIRE(s.state(kB) == State::Closed);
     s.lost = {};
