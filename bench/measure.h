@@ -25,9 +25,13 @@ inline double seconds() {
     return clock_seconds(CLOCK_MONOTONIC);
 }
 
-inline double median(std::vector<double> v) {
+// The value that `percent` of them are below.
+inline double percentile(std::vector<double> v, unsigned percent) {
     std::sort(v.begin(), v.end());
-    return v[v.size() / 2];
+    return v[v.size() * percent / 100];
+}
+inline double median(std::vector<double> v) {
+    return percentile(std::move(v), 50);
 }
 
 }  // namespace rocemu::bench
