@@ -19,6 +19,26 @@ rocemu_guard_copy:
     .cfi_startproc
     cmpq $64, %rdx
     jb 2f
+    cmpb $0, rocemu_guard_wide(%rip)
+    je 1f
+    cmpq $256, %rdx
+    jb 1f
+9:  vmovups (%rsi), %ymm0
+    vmovups 32(%rsi), %ymm1
+    vmovups 64(%rsi), %ymm2
+    vmovups 96(%rsi), %ymm3
+    vmovups %ymm0, (%rdi)
+    vmovups %ymm1, 32(%rdi)
+    vmovups %ymm2, 64(%rdi)
+    vmovups %ymm3, 96(%rdi)
+    subq $-128, %rsi
+    subq $-128, %rdi
+    addq $-128, %rdx
+    cmpq $128, %rdx
+    jae 9b
+    vzeroupper
+    cmpq $64, %rdx
+    jb 2f
 1:  movups (%rsi), %xmm0
     movups 16(%rsi), %xmm1
     movups 32(%rsi), %xmm2
@@ -69,14 +89,25 @@ rocemu_guard_copy:
 8:  movl $1, %eax
     ret
 rocemu_guard_copy_failed:
-    xorl %eax, %eax
+    cmpb $0, rocemu_guard_wide(%rip)
+    je 10f
+    vzeroupper
+10: xorl %eax, %eax
     ret
     .cfi_endproc
     .size rocemu_guard_copy, .-rocemu_guard_copy
+
+    .data
+    .type rocemu_guard_wide, @object
+rocemu_guard_wide:
+    .byte 0
+    .size rocemu_guard_wide, 1
+    .text
 )");
 
 extern "C" {
 bool rocemu_guard_copy(void* to, const void* from, size_t bytes);
+extern bool rocemu_guard_wide;  // the CPU has AVX; written once, before the first copy
 void rocemu_guard_copy_failed();
 }
 
@@ -120,7 +151,11 @@ bool take(int signal, struct sigaction& old) {
 
 std::atomic<bool> installed{false};
 
-void install_once() { installed = take(SIGSEGV, old_segv) && take(SIGBUS, old_bus); }
+void install_once() {
+    __builtin_cpu_init();
+    rocemu_guard_wide = __builtin_cpu_supports("avx");
+    installed = take(SIGSEGV, old_segv) && take(SIGBUS, old_bus);
+}
 
 }  // namespace
 
