@@ -18,6 +18,10 @@ struct CrcKernel {
     uint32_t (*copy)(uint32_t crc, std::byte* dst, const std::byte* src, size_t size);
     // State after data[i] | mask[i] for every i < size. Both may be read for exactly `size` bytes.
     uint32_t (*update_masked)(uint32_t crc, const std::byte* data, const std::byte* mask, size_t size);
+    // State after head[i] | mask[i] for every i < head_size and then body, which is also copied to dst if that is not
+    // nullptr: as update_masked followed by update or copy, but with one reduction for both.
+    uint32_t (*headed)(uint32_t crc, const std::byte* head, const std::byte* mask, size_t head_size, std::byte* dst,
+                       const std::byte* body, size_t size);
     // Product of two polynomials modulo the CRC polynomial, reflected (see crc32_gf2.h).
     uint32_t (*multiply)(uint32_t a, uint32_t b);
 };

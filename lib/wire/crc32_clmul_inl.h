@@ -79,6 +79,22 @@ ROCEMU_CLMUL_INLINE __m128i begin(uint32_t crc, const Source& s, size_t size, si
     return _mm_xor_si128(fold(first, constants(kFold16)), _mm_xor_si128(load16<mode>(s, r), state_left));
 }
 
+// Residue of all bytes in front of `at` to that of all `size`. Precondition: size - at is a multiple of 16.
+template <Mode mode>
+ROCEMU_CLMUL_INLINE __m128i fold_rest(__m128i residue, const Source& s, size_t at, size_t size) {
+    const __m128i by16 = constants(kFold16);
+    for (; at < size; at += 16) residue = _mm_xor_si128(fold(residue, by16), load16<mode>(s, at));
+    return residue;
+}
+
+// The masked bytes in front of a body (CrcKernel::headed). Precondition: size >= 16.
+ROCEMU_CLMUL_INLINE __m128i residue_of_head(uint32_t crc, const std::byte* head, const std::byte* mask, size_t size) {
+    const Source s{head, nullptr, mask};
+    size_t at;
+    const __m128i residue = begin<Mode::Masked>(crc, s, size, at);
+    return fold_rest<Mode::Masked>(residue, s, at, size);
+}
+
 // 64 bits (reflected) modulo P, by multiplying with the reciprocal of P.
 ROCEMU_CLMUL_INLINE uint32_t reduce64(__m128i v) {
     const __m128i low32 = _mm_set_epi32(0, 0, 0, -1);

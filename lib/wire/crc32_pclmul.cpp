@@ -6,11 +6,9 @@
 namespace rocemu::wire::crc {
 namespace {
 
+// As fold_rest.
 template <Mode mode>
-ROCEMU_CLMUL_TARGET uint32_t run(uint32_t crc, const Source& s, size_t size) {
-    if (size < 16) return run_short<mode>(crc, s, size);
-    size_t at;
-    __m128i x = begin<mode>(crc, s, size, at);
+ROCEMU_CLMUL_INLINE __m128i fold_all(__m128i x, const Source& s, size_t at, size_t size) {
     if (size - at >= 112) {
         const __m128i by64 = constants(kFold64);
         __m128i x1 = load16<mode>(s, at), x2 = load16<mode>(s, at + 16), x3 = load16<mode>(s, at + 32);
@@ -24,9 +22,15 @@ ROCEMU_CLMUL_TARGET uint32_t run(uint32_t crc, const Source& s, size_t size) {
         x = _mm_xor_si128(_mm_xor_si128(fold(x, constants(kFold48)), fold(x1, constants(kFold32))),
                           _mm_xor_si128(fold(x2, constants(kFold16)), x3));
     }
-    const __m128i by16 = constants(kFold16);
-    for (; at < size; at += 16) x = _mm_xor_si128(fold(x, by16), load16<mode>(s, at));
-    return finish(x);
+    return fold_rest<mode>(x, s, at, size);
+}
+
+template <Mode mode>
+ROCEMU_CLMUL_TARGET uint32_t run(uint32_t crc, const Source& s, size_t size) {
+    if (size < 16) return run_short<mode>(crc, s, size);
+    size_t at;
+    const __m128i x = begin<mode>(crc, s, size, at);
+    return finish(fold_all<mode>(x, s, at, size));
 }
 
 uint32_t update(uint32_t crc, const std::byte* data, size_t size) {
@@ -39,6 +43,17 @@ uint32_t update_masked(uint32_t crc, const std::byte* data, const std::byte* mas
     return run<Mode::Masked>(crc, {data, nullptr, mask}, size);
 }
 
+ROCEMU_CLMUL_TARGET uint32_t headed(uint32_t crc, const std::byte* head, const std::byte* mask, size_t head_size,
+                                    std::byte* dst, const std::byte* body, size_t size) {
+    if (head_size < 16 || size % 16 != 0) {
+        crc = update_masked(crc, head, mask, head_size);
+        return dst == nullptr ? update(crc, body, size) : copy(crc, dst, body, size);
+    }
+    const __m128i x = residue_of_head(crc, head, mask, head_size);
+    return finish(dst == nullptr ? fold_all<Mode::Update>(x, {body, nullptr, nullptr}, 0, size)
+                                 : fold_all<Mode::Copy>(x, {body, dst, nullptr}, 0, size));
+}
+
 ROCEMU_CLMUL_TARGET uint32_t multiply(uint32_t a, uint32_t b) {
     const __m128i product =
         _mm_clmulepi64_si128(_mm_cvtsi32_si128(static_cast<int>(a)), _mm_cvtsi32_si128(static_cast<int>(b)), 0x00);
@@ -47,6 +62,6 @@ ROCEMU_CLMUL_TARGET uint32_t multiply(uint32_t a, uint32_t b) {
 
 }  // namespace
 
-const CrcKernel kPclmulKernel{"pclmul", update, copy, update_masked, multiply};
+const CrcKernel kPclmulKernel{"pclmul", update, copy, update_masked, headed, multiply};
 
 }  // namespace rocemu::wire::crc

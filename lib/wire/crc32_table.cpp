@@ -71,6 +71,16 @@ uint32_t table_update_masked(uint32_t crc, const std::byte* data, const std::byt
     return crc;
 }
 
-const CrcKernel kTableKernel{"table", table_update, table_copy, table_update_masked, gf2::multiply};
+namespace {
+
+uint32_t table_headed(uint32_t crc, const std::byte* head, const std::byte* mask, size_t head_size, std::byte* dst,
+                      const std::byte* body, size_t size) {
+    crc = table_update_masked(crc, head, mask, head_size);
+    return dst == nullptr ? table_update(crc, body, size) : table_copy(crc, dst, body, size);
+}
+
+}  // namespace
+
+const CrcKernel kTableKernel{"table", table_update, table_copy, table_update_masked, table_headed, gf2::multiply};
 
 }  // namespace rocemu::wire::crc

@@ -30,13 +30,11 @@ ROCEMU_VPCLMUL_INLINE __m256i fold_both(__m256i residue, __m256i pair) {
                             _mm256_clmulepi64_epi128(residue, pair, 0x11));
 }
 
+// As fold_rest.
 template <Mode mode>
-ROCEMU_VPCLMUL_TARGET uint32_t run(uint32_t crc, const Source& s, size_t size) {
-    if (size < 16) return run_short<mode>(crc, s, size);
-    size_t at;
-    __m128i x = begin<mode>(crc, s, size, at);
+ROCEMU_VPCLMUL_INLINE __m128i fold_all(__m128i x, const Source& s, size_t at, size_t size) {
     if (size - at >= 48) {
-        // y: two residues side by side; the first is what begin() left, the second the 16 bytes behind it.
+        // y: two residues side by side; the first is what came before, the second the 16 bytes behind it.
         __m256i y = _mm256_inserti128_si256(_mm256_castsi128_si256(x), load16<mode>(s, at), 1);
         at += 16;
         if (size - at >= 96 + 128) {
@@ -55,9 +53,20 @@ ROCEMU_VPCLMUL_TARGET uint32_t run(uint32_t crc, const Source& s, size_t size) {
         for (; size - at >= 32; at += 32) y = _mm256_xor_si256(fold_both(y, by32), load32<mode>(s, at));
         x = _mm_xor_si128(fold(_mm256_castsi256_si128(y), constants(kFold16)), _mm256_extracti128_si256(y, 1));
     }
-    const __m128i by16 = constants(kFold16);
-    for (; at < size; at += 16) x = _mm_xor_si128(fold(x, by16), load16<mode>(s, at));
-    return finish(x);
+    return fold_rest<mode>(x, s, at, size);
+}
+
+template <Mode mode>
+ROCEMU_VPCLMUL_TARGET uint32_t run(uint32_t crc, const Source& s, size_t size) {
+    if (size < 16) return run_short<mode>(crc, s, size);
+    size_t at;
+    const __m128i x = begin<mode>(crc, s, size, at);
+    return finish(fold_all<mode>(x, s, at, size));
+}
+
+template <Mode mode>
+ROCEMU_VPCLMUL_TARGET uint32_t run_headed(__m128i head, const Source& body, size_t size) {
+    return finish(fold_all<mode>(head, body, 0, size));
 }
 
 uint32_t update(uint32_t crc, const std::byte* data, size_t size) {
@@ -69,12 +78,22 @@ uint32_t copy(uint32_t crc, std::byte* dst, const std::byte* src, size_t size) {
 uint32_t update_masked(uint32_t crc, const std::byte* data, const std::byte* mask, size_t size) {
     return run<Mode::Masked>(crc, {data, nullptr, mask}, size);
 }
+ROCEMU_VPCLMUL_TARGET uint32_t headed(uint32_t crc, const std::byte* head, const std::byte* mask, size_t head_size,
+                                      std::byte* dst, const std::byte* body, size_t size) {
+    if (head_size < 16 || size % 16 != 0) {
+        crc = update_masked(crc, head, mask, head_size);
+        return dst == nullptr ? update(crc, body, size) : copy(crc, dst, body, size);
+    }
+    const __m128i x = residue_of_head(crc, head, mask, head_size);
+    return dst == nullptr ? run_headed<Mode::Update>(x, {body, nullptr, nullptr}, size)
+                          : run_headed<Mode::Copy>(x, {body, dst, nullptr}, size);
+}
 uint32_t multiply(uint32_t a, uint32_t b) {
     return kPclmulKernel.multiply(a, b);
 }
 
 }  // namespace
 
-const CrcKernel kVpclmulKernel{"vpclmul", update, copy, update_masked, multiply};
+const CrcKernel kVpclmulKernel{"vpclmul", update, copy, update_masked, headed, multiply};
 
 }  // namespace rocemu::wire::crc

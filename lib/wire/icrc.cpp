@@ -49,11 +49,22 @@ uint32_t icrc_header_part(std::span<const std::byte> headers, NetworkType networ
     return headers.size() == masked ? state : crc32_update(state, headers.data() + masked, headers.size() - masked);
 }
 
+uint32_t icrc_headers_and_copy(std::span<const std::byte> headers, NetworkType network, std::byte* to,
+                               std::span<const std::byte> payload) {
+    if (headers.size() > kMaskSize)
+        return crc32_copy(icrc_header_part(headers, network), to, payload.data(), payload.size());
+    return active_crc_kernel().headed(kIcrcSeed, headers.data(), kMasks[static_cast<size_t>(network)].data(), headers.size(),
+                                      to, payload.data(), payload.size());
+}
+
 uint32_t icrc_of_packet(std::span<const std::byte> l3, NetworkType network) {
-    // Long packets: end the masked part with the BTH, so that the rest is one run of the kernel.
-    const size_t split = l3.size() <= kMaskSize ? l3.size() : bth_offset(network) + Bth::kSize;
-    const uint32_t state = icrc_header_part(l3.first(split), network);
-    return icrc_finish(crc32_update(state, l3.data() + split, l3.size() - split));
+    if (l3.size() <= kMaskSize) return icrc_finish(icrc_header_part(l3, network));
+    // Long packets: the masked part ends behind the BTH, so that the rest is one run of the kernel, whose size is a
+    // multiple of 16, which it does without a second reduction.
+    const size_t bth_end = bth_offset(network) + Bth::kSize;
+    const size_t head = bth_end + (l3.size() - bth_end) % 16;
+    return icrc_finish(active_crc_kernel().headed(kIcrcSeed, l3.data(), kMasks[static_cast<size_t>(network)].data(), head,
+                                                  nullptr, l3.data() + head, l3.size() - head));
 }
 
 }  // namespace rocemu::wire

@@ -25,6 +25,10 @@ inline constexpr size_t kShortPacket = 256;
 // Continue with payload and pad by crc32_update, crc32_copy or crc32_combine and end with icrc_finish.
 [[nodiscard]] uint32_t icrc_header_part(std::span<const std::byte> headers, NetworkType network);
 
+// The same, and payload copied to `to` behind it: cheaper than icrc_header_part and crc32_copy.
+[[nodiscard]] uint32_t icrc_headers_and_copy(std::span<const std::byte> headers, NetworkType network, std::byte* to,
+                                             std::span<const std::byte> payload);
+
 // The ICRC for a state that has seen everything: the value whose little-endian bytes are on the wire.
 [[nodiscard]] constexpr uint32_t icrc_finish(uint32_t state) {
     return ~state;
