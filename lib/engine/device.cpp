@@ -57,11 +57,9 @@ Device::~Device() {
     free_ring(*setup.pool, loop);
 }
 
-void Device::send(Frame frame) {
+void Device::show(const Frame& frame) {
     if (tap != nullptr) tap->record(TapDirection::Tx, {frame.data, frame.length}, 0);
     if (!groups.empty() && wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn) loop_back(frame);
-    const bool own = !info.receives_own_frames && wire::same_mac(frame.data, mac);
-    (own ? loop : tx).push(frame);
 }
 
 void Device::send_raw(Frame frame) {

@@ -55,8 +55,8 @@ void copy_and_close(TxJob::Build& b, const std::byte* from) {
         std::memcpy(b.frame.data + b.header, from, b.payload);
         return close(b);
     }
-    uint32_t state = wire::icrc_header_part({b.frame.data + b.l3, size_t{b.header} - b.l3}, b.network);
-    state = wire::crc32_copy(state, b.frame.data + b.header, from, b.payload);
+    uint32_t state = wire::icrc_headers_and_copy({b.frame.data + b.l3, size_t{b.header} - b.l3}, b.network,
+                                                 b.frame.data + b.header, {from, b.payload});
     const uint8_t pad = wire::pad_count_of(b.payload);
     std::byte* end = b.frame.data + b.header + b.payload;
     if (pad != 0) {
@@ -64,13 +64,6 @@ void copy_and_close(TxJob::Build& b, const std::byte* from) {
         state = wire::crc32_update(state, end, pad);
     }
     put_icrc(b, b.header + b.payload + pad, wire::icrc_finish(state));
-}
-
-void count_mapped(const QpRecord& record, const transport::TxPacket& packet) {
-    if (!packet.captured) return record.device->counters.add(stats::Counter::payload_mapped_bytes, packet.payload_len);
-    record.device->counters.add(stats::Counter::payload_captured_bytes, packet.payload_len);
-    if (auto* stats = record.session->setup.space.stats)
-        stats->captured_bytes.fetch_add(packet.payload_len, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -107,43 +100,54 @@ const wire::HeaderTemplate* Transmitter::headers_of(const QpRecord& record, cons
 void Transmitter::build_headers(TxJob::Build& b, QpRecord& record, const transport::TxPacket& packet,
                                 const wire::HeaderTemplate& headers) {
     b.network = headers.network();
-    wire::Bth bth;
-    bth.opcode = packet.opcode;
-    bth.solicited = packet.solicited;
-    bth.dest_qp = record.connected() ? record.qp.attr().dest_qpn : packet.dest_qpn;
-    bth.ack_req = packet.ack_req;
-    bth.psn = packet.psn.value();
-    static constexpr wire::ExtHeaders kNone{};
-    const bool bare = wire::opcode_info(packet.opcode).extensions == 0;
-    b.header = static_cast<uint16_t>(headers.build(b.frame.data, bth,
-                                                   bare ? kNone : ext_of(packet, record.setup.config.qpn),
-                                                   packet.payload_len, record.ip_id++));
     b.l3 = static_cast<uint16_t>(headers.l3_offset());
+    const bool bare = wire::opcode_info(packet.opcode).extensions == 0;
+    const bool alike = bare && alike_ != nullptr && alike_->opcode == packet.opcode &&
+                       alike_->payload_len == packet.payload_len && alike_->solicited == packet.solicited;
+    if (!alike) {
+        wire::Bth bth;
+        bth.opcode = packet.opcode;
+        bth.solicited = packet.solicited;
+        bth.dest_qp = record.connected() ? record.qp.attr().dest_qpn : packet.dest_qpn;
+        bth.ack_req = packet.ack_req;
+        bth.psn = packet.psn.value();
+        static constexpr wire::ExtHeaders kNone{};
+        if (!bare || !record.connected()) {
+            b.header = static_cast<uint16_t>(headers.build(b.frame.data, bth,
+                                                           bare ? kNone : ext_of(packet, record.setup.config.qpn),
+                                                           packet.payload_len, record.ip_id++));
+            return;
+        }
+        alike_ = &packet;
+        series_ = {headers, bth, packet.payload_len};
+    }
+    series_.write(b.frame.data, packet.psn.value(), packet.ack_req, record.ip_id++);
+    b.header = static_cast<uint16_t>(series_.size());
 }
 
-void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
+void Transmitter::prepare(TxJob& job, const transport::TxPacket& packet) {
     QpRecord& record = *job.record;
-    TxJob::Build& b = job.builds[job.builds_used];
+    TxJob::Build& b = job.builds[job.builds_used++];
     b.raw = record.raw();
     const wire::HeaderTemplate* headers = b.raw ? nullptr : headers_of(record, packet);
     b.dropped = !b.raw && headers == nullptr;
-    b.finished = false;
+    b.finished = b.dropped;
     b.frame = record.device->cache.take();
     b.payload = packet.payload_len;
     b.gather_tag = packet.gather_tag;
-    if (b.dropped) {
-        b.finished = true;
-        ++job.builds_used;
-        record.device->counters.add(stats::Counter::tx_no_neighbour);
-        return;
-    }
     b.header = b.l3 = 0;
     if (headers != nullptr) build_headers(b, record, packet, *headers);
+    if (b.dropped) record.device->counters.add(stats::Counter::tx_no_neighbour);
+}
+
+void Transmitter::fill(TxJob& job, uint32_t build, const transport::TxPacket& packet) {
+    TxJob::Build& b = job.builds[build];
+    if (b.dropped) return;
     if (packet.payload_len == 0) {
         close(b);
     } else if (packet.mapped != nullptr) {
         copy_and_close(b, packet.mapped);
-        count_mapped(record, packet);
+        (packet.captured ? captured_bytes_ : mapped_bytes_) += packet.payload_len;
     } else {
         std::byte* local = b.frame.data + b.header;
         for (uint32_t s = 0; s < packet.seg_count; ++s) {
@@ -151,11 +155,20 @@ void Transmitter::build(TxJob& job, const transport::TxPacket& packet) {
             if (segment.length == 0) continue;
             job.pieces[job.pieces_used] = {local, segment.va, segment.length, segment.key};
             job.sources[job.pieces_used] = {segment.space, segment.region};
-            job.owner[job.pieces_used++] = static_cast<uint8_t>(job.builds_used);
+            job.owner[job.pieces_used++] = static_cast<uint8_t>(build);
             local += segment.length;
         }
     }
-    ++job.builds_used;
+}
+
+void Transmitter::count_payload(const QpRecord& record) {
+    if (mapped_bytes_ != 0) record.device->counters.add(stats::Counter::payload_mapped_bytes, mapped_bytes_);
+    if (captured_bytes_ != 0) {
+        record.device->counters.add(stats::Counter::payload_captured_bytes, captured_bytes_);
+        if (auto* stats = record.session->setup.space.stats)
+            stats->captured_bytes.fetch_add(captured_bytes_, std::memory_order_relaxed);
+    }
+    mapped_bytes_ = captured_bytes_ = 0;
 }
 
 Transmitter::Outcome Transmitter::run(QpRecord& record, uint32_t budget_bytes, Instant now) {
@@ -173,7 +186,12 @@ Transmitter::Outcome Transmitter::run(QpRecord& record, uint32_t budget_bytes, I
     job.record = &record;
     job.device = record.device;
     job.builds_used = job.pieces_used = job.run_first = job.run_end = 0;
-    for (uint32_t i = 0; i < batch_->count; ++i) build(job, batch_->packets[i]);
+    // First the headers of all of them, then the payload: what was written in small parts is in the cache then, and the
+    // ICRC reads it in large ones.
+    alike_ = nullptr;
+    for (uint32_t i = 0; i < batch_->count; ++i) prepare(job, batch_->packets[i]);
+    for (uint32_t i = 0; i < batch_->count; ++i) fill(job, i, batch_->packets[i]);
+    count_payload(record);
     if (record.pace.limited()) pace(job, now);
     record.gathering = true;
     ++record.session->gathers;

@@ -16,6 +16,7 @@
 #include "payload/mover.h"
 #include "transport/io.h"
 #include "wire/build.h"
+#include "wire/header_series.h"
 
 namespace rocemu::engine {
 
@@ -81,9 +82,13 @@ class Transmitter {
   private:
     // The headers a packet gets; nullptr: the address handle it names is gone.
     static const wire::HeaderTemplate* headers_of(const QpRecord& record, const transport::TxPacket& packet);
-    void build(TxJob& job, const transport::TxPacket& packet);
+    // A frame and its headers.
+    void prepare(TxJob& job, const transport::TxPacket& packet);
     void build_headers(TxJob::Build& b, QpRecord& record, const transport::TxPacket& packet,
                        const wire::HeaderTemplate& headers);
+    // Its payload, or where to gather it from.
+    void fill(TxJob& job, uint32_t build, const transport::TxPacket& packet);
+    void count_payload(const QpRecord& record);
     // Charges the batch to the QP's rate limit; more of it may have to wait.
     void pace(const TxJob& job, Instant now);
     // Gathers until the end (then sends) or until one is out. `late`: the pieces were resolved in an earlier turn; memory
@@ -104,6 +109,10 @@ class Transmitter {
     TxJob* stalled_tail_ = nullptr;
     uint64_t failed_ = 0;  // gathers
     std::unique_ptr<transport::TxBatch> batch_;
+    // Of the packets of the batch that are alike: their headers, and one of them (nullptr: there was none).
+    wire::HeaderSeries series_;
+    const transport::TxPacket* alike_ = nullptr;
+    uint64_t mapped_bytes_ = 0, captured_bytes_ = 0;  // of the batch
 };
 
 }  // namespace rocemu::engine

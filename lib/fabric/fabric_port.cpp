@@ -79,7 +79,12 @@ size_t FabricPort::Impl::forward(std::span<engine::Frame> frames) {
             continue;
         }
         size_t end = n + 1;
-        while (end < frames.size() && target(frames[end]) == to) ++end;
+        // Of one shard a NIC has one inbox, whatever the QP.
+        const uint64_t mac = wire::mac_number(frames[n].data);
+        const auto same = [&](const engine::Frame& frame) {
+            return net.shards == 1 ? wire::mac_number(frame.data) == mac : target(frame) == to;
+        };
+        while (end < frames.size() && same(frames[end])) ++end;
         const size_t taken = deliver(*to, frames.subspan(n, end - n));
         n += taken;
         if (n < end) break;

@@ -41,9 +41,30 @@ bool Requester::poll_transmit(Instant now, TxBudget& budget, TxBatch& batch) {
         if (batch.full() || budget.exhausted(payload)) return true;
         const Built built = build(now, e, payload, batch);
         if (built == Built::NoRoom) return true;
-        if (built == Built::Ok) budget.spend(payload);
+        if (built != Built::Ok) continue;
+        budget.spend(payload);
+        if (q_.cur == q_.high) build_middles(now, e, budget, batch);
     }
     return false;
+}
+
+// What is asked above for each packet, all at once: nothing happens between the packets of a message that are sent for
+// the first time, one behind the other, except for what is counted here.
+void Requester::build_middles(Instant now, const SendEntry& e, TxBudget& budget, TxBatch& batch) {
+    if (!e.sends_payload() || q_.cur + 1 >= e.end) return;
+    const uint64_t window = ctx_.config.window_packets;
+    uint64_t out = q_.requests_out();
+    const uint64_t most = std::min({e.end - 1 - q_.cur, uint64_t{budget.bytes / ctx_.mtu}, window - std::min(window, out)});
+    const uint32_t first = batch.count;
+    const uint32_t n = build_middle_packets(ctx_, q_, most, batch);
+    if (n == 0) return;
+    // One stands for all: it is not the oldest that is outstanding, and was sent at the same time.
+    retry_.packet_sent(now, {q_.cur, q_.cur + 1, false, false});
+    for (uint32_t i = 0; i < n; ++i) batch.packets[first + i].ack_req = ack_due(++out >= window);
+    q_.requests_sent += n;
+    q_.cur += n;
+    q_.high = q_.cur;
+    budget.spend(n * ctx_.mtu);
 }
 
 bool Requester::may_send(SendEntry& e) {
@@ -114,7 +135,11 @@ bool Requester::wants_ack(const SendEntry& e) {
     const bool again = q_.cur < q_.high;
     const bool ends_message = e.wants_data() || q_.cur + 1 == e.end;
     const bool closes = again ? q_.cur + 1 == q_.high : q_.requests_out() + 1 >= ctx_.config.window_packets;
-    if (!ends_message && !closes && ++since_ack_req_ < std::max(ctx_.config.window_packets / 4, 1u)) return false;
+    return ack_due(ends_message || closes);
+}
+
+bool Requester::ack_due(bool nothing_may_follow) {
+    if (!nothing_may_follow && ++since_ack_req_ < std::max(ctx_.config.window_packets / 4, 1u)) return false;
     since_ack_req_ = 0;
     return true;
 }

@@ -36,8 +36,11 @@ class Requester {
     [[nodiscard]] bool may_probe() const;
     bool send_probe(Instant now, TxBatch& batch);
     Built build(Instant now, SendEntry& e, uint32_t payload, TxBatch& batch);
+    // More packets of the message, behind one that was just built, as far as they are all alike.
+    void build_middles(Instant now, const SendEntry& e, TxBudget& budget, TxBatch& batch);
     Built build_data_request(const SendEntry& e, TxBatch& batch);
     [[nodiscard]] bool wants_ack(const SendEntry& e);
+    [[nodiscard]] bool ack_due(bool nothing_may_follow);
 
     QpContext& ctx_;
     SendQueue& q_;

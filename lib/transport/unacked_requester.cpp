@@ -2,6 +2,8 @@
 // See unacked_requester.h. The borders of SendQueue mean: una = what has left, cur = high = what was polled.
 #include "transport/unacked_requester.h"
 
+#include <algorithm>
+
 #include "transport/message_packet.h"
 #include "transport/request_opcode.h"
 #include "wire/eth.h"
@@ -27,6 +29,12 @@ bool UnackedRequester::poll_transmit(TxBudget& budget, TxBatch& batch) {
         }
         budget.spend(payload);
         q_.high = ++q_.cur;
+        if (q_.cur + 1 < e.end) {
+            const uint32_t n =
+                build_middle_packets(ctx_, q_, std::min(e.end - 1 - q_.cur, uint64_t{budget.bytes / ctx_.mtu}), batch);
+            budget.spend(n * ctx_.mtu);
+            q_.high = q_.cur += n;
+        }
         if (q_.cur == e.end) ++q_.cur_seq;
     }
     return false;
