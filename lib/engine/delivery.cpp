@@ -23,7 +23,7 @@ class ReceiveOffer {
         }
         if (srq_ != nullptr)
             lent_ = op.takes_receive() && lend_receive(record, *srq_, completions);
-        else if (op.consumes_receive() || op.takes_resource() || packet.bth.ack_req)
+        else if (!needs_no_receive(packet))
             top_up_if_low(record);  // IBTA 9.7.7.2: the answer tells the peer how many there are
     }
     ~ReceiveOffer() {

@@ -28,6 +28,12 @@ struct DeliveryRules {
 
 Delivered deliver(QpRecord& record, const wire::PacketView& packet, Completions& completions, Instant now,
                   DeliveryRules rules);
+// Neither does the packet need a receive nor the peer to be told how many there are: the core can have it as it is, if
+// the receives are not lent by a shared queue.
+[[nodiscard]] inline bool needs_no_receive(const wire::PacketView& packet) {
+    const wire::OpcodeInfo& op = *packet.op;
+    return !op.consumes_receive() && !op.takes_resource() && !packet.bth.ack_req;
+}
 // A frame that waited: parsed again into `view`, which is cheaper than keeping what was found. Its checks it passed when
 // it came.
 Delivered deliver_again(QpRecord& record, const Frame& frame, wire::PacketView& view, Completions& completions,

@@ -86,47 +86,79 @@ void Receiver::touch(QpRecord& record, uint32_t frame, bool read_later) {
     record.burst_last = frame;
 }
 
+// All that find_qp asks of a connected QP is the same for all frames of a flow, except for the transport; and nobody
+// changes it in the middle of a burst.
+bool Receiver::follows(const Frame& frame) {
+    return flow_qp_ != nullptr && flow_.parse({frame.data, frame.length}, view_) &&
+           transport::transport_fits(flow_qp_->setup.config.type, view_.op->transport);
+}
+
+// IBTA 9.6.1.1 and A17.3.3: nothing of a packet counts before its ICRC is right.
+bool Receiver::check_icrc(Device& device, const Frame& frame) {
+    if (wire::icrc_matches(view_)) return true;
+    if (icrc_check_) {
+        device.drop(frame, DropReason::IcrcMismatch);
+        return false;
+    }
+    device.counters.add(Counter::rx_icrc_encapsulated);
+    return true;
+}
+
 void Receiver::handle(Device& device, uint32_t i, Instant now) {
+    if (!follows(frames_[i])) return handle_first(device, i, now);
+    if (check_icrc(device, frames_[i])) take(device, *flow_qp_, i, now);
+}
+
+void Receiver::handle_first(Device& device, uint32_t i, Instant now) {
     Frame& frame = frames_[i];
     const std::span<const std::byte> bytes{frame.data, frame.length};
+    flow_qp_ = nullptr;
     const wire::ParseResult parsed = wire::parse_frame(bytes, view_);
     if (!parsed.ok()) return handle_other(device, frame, parsed, now);
     const bool group = view_.dst_gid.is_multicast();
     if (!wire::same_mac(frame.data, group ? net::multicast_mac(view_.dst_gid) : device.mac))
         return steer(device, frame, now) ? device.seen(frame, DropReason::None)
                                          : device.drop(frame, DropReason::NotOurMac);
-    // IBTA 9.6.1.1 and A17.3.3: nothing of a packet counts before its ICRC is right.
-    if (!wire::icrc_matches(view_)) {
-        if (icrc_check_) return device.drop(frame, DropReason::IcrcMismatch);
-        device.counters.add(Counter::rx_icrc_encapsulated);
-    }
+    if (!check_icrc(device, frame)) return;
     if (group) return handle_group(device, frame, now);
     if (view_.bth.dest_qp == kGsiQpn) return handle_mad(device, frame);
     DropReason reason = DropReason::None;
     QpRecord* record = find_qp(device, view_, reason);
     if (record == nullptr) return device.drop(frame, reason);
+    if (record->connected()) {
+        flow_qp_ = record;
+        flow_.remember(bytes, view_);
+    }
+    take(device, *record, i, now);
+}
+
+void Receiver::take(Device& device, QpRecord& record, uint32_t i, Instant now) {
+    Frame& frame = frames_[i];
     const bool read_later = is_read_later(view_);
-    if (read_later && !placement_.admits(*record)) return device.drop(frame, DropReason::QueueFull);
+    if (read_later && !placement_.admits(record)) return device.drop(frame, DropReason::QueueFull);
     device.counters.add(Counter::rx_packets);
     device.counters.add(Counter::rx_bytes, frame.length);
     device.seen(frame, DropReason::None);
     if (view_.op->transport == wire::Transport::Cnp) {
-        touch(*record, i, false);
-        return record->qp.handle_cnp(now);
+        touch(record, i, false);
+        return record.qp.handle_cnp(now);
     }
-    const Delivered delivered = hand_in(*record, view_, frame, now);
-    if (delivered == Delivered::MustWait) return scheduler_.activate(*record);
-    touch(*record, i, read_later && delivered == Delivered::Done);
+    const Delivered delivered = hand_in(record, view_, frame, now);
+    if (delivered == Delivered::MustWait) return scheduler_.activate(record);
+    touch(record, i, read_later && delivered == Delivered::Done);
     // What follows in this burst must not meet a gap that is closed.
-    if (record->kept.head != nullptr && record->qp.kept_ready()) place(*record, now);
+    if (record.kept.head != nullptr && record.qp.kept_ready()) place(record, now);
 }
 
 // A broken receive queue reads as an empty one.
 Delivered Receiver::hand_in(QpRecord& record, const wire::PacketView& packet, Frame& frame, Instant now) {
-    const bool may_wait = parking_.room_for(record);
+    const bool may_wait = record.unacked() && parking_.room_for(record);
+    const bool may_keep = record.setup.config.reorder_packets != 0 && placement_.kept().room_for(record);
     Delivered how = Delivered::MustWait;  // behind those that wait already
-    if (!may_wait || record.parked.head == nullptr)
-        how = deliver(record, packet, completions_, now, {placement_.kept().room_for(record), may_wait});
+    if (!may_wait && record.type() == QpType::Rc && record.srq == nullptr && needs_no_receive(packet))  // as deliver would
+        how = record.qp.handle_packet(packet, now, may_keep) ? Delivered::Kept : Delivered::Done;
+    else if (!may_wait || record.parked.head == nullptr)
+        how = deliver(record, packet, completions_, now, {may_keep, may_wait});
     if (how == Delivered::Kept) placement_.kept().keep(record, packet, frame);
     if (how == Delivered::MustWait) parking_.park(record, frame, now);
     return how;
@@ -220,6 +252,7 @@ bool Receiver::run(Device& device, Instant now) {
     const auto n = static_cast<uint32_t>(device.receive(now, frames_));
     full_ = n == kBurst;
     if (n == 0) return false;
+    flow_qp_ = nullptr;  // it may be gone
     for (uint32_t i = 0; i < std::min(n, kFramesAhead); ++i) prefetch(frames_[i]);
     for (uint32_t i = 0; i < std::min(n, kRecordsAhead); ++i) look_ahead(i);
     for (uint32_t i = 0; i < n; ++i) {

@@ -13,6 +13,7 @@
 #include "engine/placement.h"
 #include "engine/qpn_table.h"
 #include "engine/scheduler.h"
+#include "wire/flow_parser.h"
 #include "wire/parse.h"
 
 namespace rocemu::engine {
@@ -37,6 +38,14 @@ class Receiver {
 
   private:
     void handle(Device& device, uint32_t i, Instant now);
+    // One that is not of the flow of the frame before it, or is not in order.
+    void handle_first(Device& device, uint32_t i, Instant now);
+    // The frame is of the connected QP that the frame before it was for; view_ is what it says.
+    [[nodiscard]] bool follows(const Frame& frame);
+    // False: it is wrong, and the frame was dropped.
+    bool check_icrc(Device& device, const Frame& frame);
+    // The packet of view_ is for this QP.
+    void take(Device& device, QpRecord& record, uint32_t i, Instant now);
     void handle_mad(Device& device, const Frame& frame);
     void handle_group(Device& device, const Frame& frame, Instant now);
     // A frame that is no RoCE packet: a neighbour's, for flow rules, or nobody's.
@@ -69,6 +78,9 @@ class Receiver {
     std::array<const QpRecord*, kBurst> ahead_{};  // of a frame; nullptr: as of the one before
     uint32_t ahead_qpn_ = 0;
     wire::PacketView view_;
+    // Of the frames that were handled last in this burst.
+    wire::FlowParser flow_;
+    QpRecord* flow_qp_ = nullptr;
 };
 
 }  // namespace rocemu::engine

@@ -3,10 +3,12 @@
 // else's or malformed. Read IBTA annex A17.3 for what a RoCE v2 IP header may hold, volume 1, 9.6 for the transport.
 #include "wire/parse.h"
 
+#include <bit>
 #include <cstring>
 
 #include "wire/build.h"
 #include "wire/eth.h"
+#include "wire/flow_parser.h"
 #include "wire/grh.h"
 #include "wire/icrc.h"
 #include "wire/ipv4.h"
@@ -135,6 +137,23 @@ ParseResult parse_grh(Bytes rest, PacketView& out) {
     return parse_transport(rest.subspan(Grh::kSize, grh.payload_length), out);
 }
 
+// Where the BTH of an untagged IPv4 frame begins.
+constexpr size_t kPlainBth = EthHeader::kSize + Ipv4Header::kSize + UdpHeader::kSize;
+constexpr size_t kFlowWords = 7;
+
+// The bits that all frames of a flow have in common: all, except for lengths, identification and checksums, and what
+// parse_transport looks at. (A P_Key it looks at too; the destination QP is who else would have to be found.)
+constexpr std::array<uint64_t, kFlowWords> make_flow_mask() {
+    std::array<std::byte, kFlowWords * 8> bytes{};
+    constexpr size_t kIp = EthHeader::kSize, kUdp = kIp + Ipv4Header::kSize;
+    for (size_t i = 0; i < kPlainBth + 8; ++i) bytes[i] = std::byte{0xff};
+    for (const size_t i : {kIp + 2, kIp + 4, kIp + 10, kUdp + 4, kUdp + 6, kPlainBth}) bytes[i] = bytes[i + 1] = std::byte{0};
+    bytes[kPlainBth + 4] = std::byte{0};  // FECN, BECN, reserved
+    return std::bit_cast<std::array<uint64_t, kFlowWords>>(bytes);
+}
+constexpr auto kFlowMask = make_flow_mask();
+static_assert(kPlainBth + 8 <= sizeof kFlowMask && kPlainBth + Bth::kSize + kIcrcSize >= sizeof kFlowMask);
+
 }  // namespace
 
 ParseResult parse_frame(std::span<const std::byte> frame, PacketView& out) {
@@ -163,6 +182,38 @@ ParseResult parse_frame(std::span<const std::byte> frame, PacketView& out) {
         default:
             return kNotRoce;
     }
+}
+
+void FlowParser::remember(std::span<const std::byte> frame, const PacketView& view) {
+    known_ = view.network == NetworkType::V2Ipv4 && !view.has_vlan;
+    if (!known_) return;
+    std::memcpy(words_.data(), frame.data(), sizeof words_);
+    for (size_t i = 0; i < kWords; ++i) words_[i] &= kFlowMask[i];
+    checksum_base_ = 0;
+    for (const size_t at : {0, 6, 8, 12, 14, 16, 18})
+        checksum_base_ += load_be<uint16_t>(frame.data() + EthHeader::kSize + at);
+}
+
+bool FlowParser::parse(std::span<const std::byte> frame, PacketView& view) const {
+    if (!known_ || frame.size() < kPlainBth + Bth::kSize + kIcrcSize) return false;
+    uint64_t other = 0;
+#pragma GCC unroll 7
+    for (size_t i = 0; i < kWords; ++i) {
+        uint64_t word;
+        std::memcpy(&word, frame.data() + i * sizeof word, sizeof word);
+        other |= (word & kFlowMask[i]) ^ words_[i];
+    }
+    if (other != 0) return false;
+    const std::byte* const ip = frame.data() + EthHeader::kSize;
+    const auto length = load_be<uint16_t>(ip + 2);
+    const auto id = load_be<uint16_t>(ip + 4);
+    const auto udp_length = load_be<uint16_t>(ip + Ipv4Header::kSize + 4);
+    if (Ipv4Header::fold_checksum(checksum_base_ + length + id + load_be<uint16_t>(ip + 10)) != 0) return false;
+    if (length > frame.size() - EthHeader::kSize || udp_length + Ipv4Header::kSize != length || udp_length < UdpHeader::kSize)
+        return false;
+    view.ip_id = id;
+    view.l3 = {ip, length - kIcrcSize};
+    return parse_transport({frame.data() + kPlainBth, udp_length - UdpHeader::kSize}, view).ok();
 }
 
 }  // namespace rocemu::wire
