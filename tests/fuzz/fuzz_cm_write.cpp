@@ -27,7 +27,7 @@ constexpr uint32_t kChannel = 7;
 constexpr size_t kPage = 4096;
 constexpr std::byte kUntouched{0xa5};
 
-Input* input;
+Input input;  // of this run: the commands, and what the daemon answers
 CmFile file;
 int sockets[2];
 size_t calls;
@@ -163,11 +163,11 @@ namespace rocemu::provider {
 // The daemon: any errno value, or an answer of any bytes.
 int Connection::exchange(abi::MessageType type, const void* request, size_t request_bytes, Waiter self, std::span<const int>) {
     check_request(type, request, request_bytes);
-    const uint8_t how = input->byte();
+    const uint8_t how = input.byte();
     // An event's id may be gone again and again, but a record on the socket leads to one question.
     check(++calls < 100000);
-    if (how % 8 == 0) return 1 + input->byte() % 120;
-    const auto bytes = input->bytes(how % 4 == 0 ? input->half() % 512 : 64);
+    if (how % 8 == 0) return 1 + input.byte() % 120;
+    const auto bytes = input.bytes(how % 4 == 0 ? input.half() % 512 : 64);
     std::memset(self.reply, how % 3 == 0 ? 0xff : 0, self.reply_bytes);
     if (!bytes.empty()) std::memcpy(self.reply, bytes.data(), std::min(bytes.size(), self.reply_bytes));
     return 0;
@@ -192,9 +192,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets) == 0);
         file = {session, kChannel};
     }
-    Input in{data, size};
-    input = &in;
+    input = {data, size};
     calls = 0;
-    while (in.size > 0) one_command(in);
+    while (input.size > 0) one_command(input);
     return 0;
 }
