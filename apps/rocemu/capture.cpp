@@ -35,7 +35,9 @@ int capture(const Options& o) {
     provider::Connection connection;
     if (!greet(connection, socket_path(o.socket), true)) return kExitNoDaemon;
     // Not emptied here: the daemon does that when it accepts. A FIFO waits for its reader here, interruptibly.
-    const int file = open(o.file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int file = open(o.file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const bool is_new = file >= 0;
+    if (file < 0 && errno == EEXIST) file = open(o.file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) return complain(kExitFailed, o.file + ": " + std::strerror(errno));
     // Blocked before the capture begins: no signal is lost between here and the wait.
     sigset_t signals;
@@ -49,9 +51,11 @@ int capture(const Options& o) {
     abi::AdminCaptureReply reply;
     int rc = connection.call(request_of(o, false), reply, {&file, 1});
     close(file);
-    if (rc != 0)
+    if (rc != 0) {
+        if (is_new) unlink(o.file.c_str());  // as if nobody had asked
         return complain(kExitFailed, rc == ENODEV || rc == ENOENT ? "no device " + o.device
                                                                   : o.device + ": " + std::strerror(rc));
+    }
     std::fprintf(stderr, "capturing %s to %s\n", o.device.c_str(), o.file.c_str());
 
     pollfd wait[2] = {{signal_fd, POLLIN, 0}, {connection.fd(), POLLRDHUP, 0}};

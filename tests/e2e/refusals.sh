@@ -177,7 +177,8 @@ signal.pause()' >"$testlib_tmp/pty" &
 }
 no_such_device() {
     echo kept >"$testlib_tmp/kept"
-    refused 1 'no device nosuch' "$rocemu" capture -d nosuch -w "$testlib_tmp/kept" && grep -q kept "$testlib_tmp/kept"
+    refused 1 'no device nosuch' "$rocemu" capture -d nosuch -w "$testlib_tmp/kept" && grep -q kept "$testlib_tmp/kept" || return
+    refused 1 'no device nosuch' "$rocemu" capture -d nosuch -w "$testlib_tmp/new" && [ ! -e "$testlib_tmp/new" ]
 }
 second_capture() {
     local file=$testlib_tmp/first.pcapng
