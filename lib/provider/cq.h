@@ -27,8 +27,6 @@ struct CqRing {
     }
 };
 
-inline constexpr uint32_t kNoQpSlot = 0xFFFFFFFF;  // Cqe::qp_slot of a CQE that this side has struck out
-
 struct Cq {
     ibv_cq_ex ex;  // begins like ibv_cq
     std::byte foreign_pad[kForeignPad];
@@ -61,7 +59,7 @@ struct Cq {
 
     // Takes up to `capacity` completions; the lock is held. `timestamps` may be null.
     int take(int capacity, ibv_wc* wc, uint64_t* timestamps = nullptr);
-    // Strikes out the CQEs of a QP that was destroyed or reset; the lock is held.
+    // Takes the CQEs of a QP that was destroyed or reset out of the rings, whose slots are free again; the lock is held.
     void strike_out(uint32_t qpn);
     // Is there something to poll without looking closer? The lock is held, or the daemon is dead.
     [[nodiscard]] bool looks_ready() const;

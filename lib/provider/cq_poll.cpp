@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ibv_poll_cq: merges the rings of the shards, turns CQEs into work completions and frees the slots of the work queues
 // they complete. No lock but the CQ's own. After the daemon's death the provider completes what was posted.
+#include <cstddef>
 #include <cstring>
 
 #include "base/verbs_types.h"
@@ -85,12 +86,18 @@ int Cq::take(int capacity, ibv_wc* wc, uint64_t* timestamps) {
 
 void Cq::strike_out(uint32_t qpn) {
     for (uint32_t r = 0; r < ring_count; ++r) {
-        const CqRing& ring = rings[r];
-        for (uint32_t i = ring.consumer; i - ring.consumer <= ring.mask; ++i) {
-            abi::Cqe* cqe = ring.at(i);
-            if (cqe == nullptr) break;
-            if (cqe->qpn == qpn) cqe->qp_slot = kNoQpSlot;  // this side owns a written CQE until it frees the slot
+        CqRing& ring = rings[r];
+        uint32_t end = ring.consumer;
+        while (end - ring.consumer <= ring.mask && ring.at(end) != nullptr) ++end;
+        // This side owns a written CQE until it frees the slot: those that stay move up to the end. The phase is the slot's.
+        uint32_t first = end;
+        for (uint32_t i = end; i-- != ring.consumer;) {
+            const abi::Cqe* cqe = ring.at(i);
+            if (cqe->qpn != qpn && --first != i) std::memcpy(static_cast<void*>(ring.at(first)), cqe, offsetof(abi::Cqe, phase));
         }
+        if (first == ring.consumer) continue;
+        ring.consumer = first;
+        ring.header->consumer.store(first, std::memory_order_release);  // partner: as in take_from
     }
 }
 
