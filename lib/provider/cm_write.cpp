@@ -5,6 +5,7 @@
 #include "provider/cm_write.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,7 +40,17 @@ class HeldFd {
     HeldFd& operator=(const HeldFd&) = delete;
     int fd;
 
+    // recv(2) that may block, and in which a thread that is cancelled may end: then nothing of this object runs any more.
+    ssize_t receive(void* record, size_t size) {
+        ssize_t n;
+        pthread_cleanup_push(release, this);
+        n = recv(fd, record, size, MSG_PEEK);
+        pthread_cleanup_pop(0);
+        return n;
+    }
+
   private:
+    static void release(void* held) { static_cast<HeldFd*>(held)->~HeldFd(); }
     static int dup_high(int of) {
         const int high = fcntl(of, F_DUPFD_CLOEXEC, kFirstHighFd);
         return high >= 0 ? high : fcntl(of, F_DUPFD_CLOEXEC, 0);
@@ -189,11 +200,11 @@ int get_event(const CmCommand& command) {
     // A reference of our own, as the kernel has while a thread is in here: another thread may close the channel, and
     // then this one waits on (rping ends so), neither meeting a closed descriptor nor somebody else's of the same
     // number.
-    const HeldFd held(command.fd);
+    HeldFd held(command.fd);
     abi::CmGetEventReply reply;
     for (;;) {
         char record;
-        const ssize_t n = recv(held.fd, &record, sizeof record, MSG_PEEK);
+        const ssize_t n = held.receive(&record, sizeof record);
         if (n < 0 && errno != ECONNRESET) return errno;
         if (n <= 0) {
             (void)command.session.daemon_answers();

@@ -10,6 +10,7 @@
 
 #include "abi/socket_path.h"
 #include "provider/cm_files.h"
+#include "provider/no_cancel.h"
 
 namespace rocemu::provider {
 
@@ -18,7 +19,7 @@ void list_devices_of(Session& session);  // device_list.cpp
 namespace {
 
 Mutex lock;
-Session* session = nullptr;
+Session* session = nullptr;  // the last one, with those before it behind it
 bool fork_handler_set = false;
 bool told = false;
 
@@ -28,8 +29,7 @@ void child_after_fork() {
     forget_device_list();
     forget_contexts();
     forget_device_memory();
-    if (session != nullptr) session->forget();
-    session = nullptr;
+    for (; session != nullptr; session = session->before) session->forget();
 }
 
 // Silence where nothing listens (a program may be attached and yet have no daemon); a word when something does.
@@ -43,6 +43,7 @@ void tell_once(int error) {
 }  // namespace
 
 Session* current_session() {
+    NoCancel no_cancel;
     Guard guard(lock);
     if (session != nullptr) session->check_daemon();
     if (session != nullptr && session->alive()) return session;
@@ -56,6 +57,7 @@ Session* current_session() {
         tell_once(error);
         return nullptr;
     }
+    fresh->before = session;
     session = fresh;
     list_devices_of(*session);
     return session;

@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "abi/socket_path.h"
 #include "guard/fault_guard.h"
@@ -147,8 +148,9 @@ void Session::ring(uint32_t shard, uint32_t slot) const {
     }
     if (bell.sleeping.load() != 0) {
         const uint64_t one = 1;
-        // EAGAIN: the counter is full, so the shard is being woken anyway.
-        [[maybe_unused]] const ssize_t n = write(wake_fds_[shard], &one, sizeof one);
+        // EAGAIN: the counter is full, so the shard is being woken anyway. Not write(3): a thread that is cancelled would
+        // end in it, with the locks of whoever posts.
+        [[maybe_unused]] const long n = syscall(SYS_write, wake_fds_[shard], &one, sizeof one);
     }
 }
 

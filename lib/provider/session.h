@@ -113,6 +113,8 @@ class Session {
     std::unordered_set<uint32_t> pd_handles;
     std::unordered_map<uint32_t, size_t> mr_handles;  // with their length
 
+    Session* before = nullptr;  // of this process, with a daemon that is gone (process.cpp)
+
     // Taking the record of a channel of rdma_cm and asking for its event are one step against withdrawing it (cm_write.cpp).
     Mutex cm_events_lock;
 

@@ -5,12 +5,15 @@
 #include <fcntl.h>
 #include <infiniband/ib.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/ib_user_sa.h>
 #include <sys/resource.h>
 
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 
 #include "cm_device.h"
 
@@ -183,6 +186,27 @@ void unheard_ids() {
     close(fd);
 }
 
+long open_files() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+// A thread that waits for an event is cancelled, as rping does it at its end: the channel is closed when it is closed.
+void cancelled_waits() {
+    const long before = open_files();
+    for (int round = 0; round < 20; ++round) {
+        int fd = open("/dev/infiniband/rdma_cm", O_RDWR);
+        pthread_t thread;
+        CHECK(pthread_create(&thread, nullptr, [](void* p) -> void* { return event_is(*static_cast<int*>(p), 0) ? p : nullptr; }, &fd) == 0);
+        usleep(5000);  // it waits by then, mostly
+        pthread_cancel(thread);
+        void* result = nullptr;
+        pthread_join(thread, &result);
+        CHECK(result == PTHREAD_CANCELED);
+        close(fd);
+    }
+    CHECK(open_files() == before);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -206,6 +230,7 @@ int main(int argc, char** argv) {
     ends(to);
     without_descriptors(to);
     unheard_ids();
+    cancelled_waits();
     std::printf("%d wrong answers\n", failures);
     return failures == 0 ? 0 : 1;
 }
