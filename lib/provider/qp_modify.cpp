@@ -23,6 +23,7 @@ void empty(WorkQueue& queue) {
 void start_again(Qp& qp) {
     CqPairGuard guard(qp.send_cq(), qp.recv_cq());
     qp.strike_out();
+    qp.session->receive_stage().forget_failures(qp.base()->qp_num);
     Guard sends(qp.sq.lock);
     Guard receives(qp.rq.lock);
     forget_captured(qp);
@@ -92,7 +93,7 @@ ROCEMU_EXPORT int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int mask, ibv_qp
     init->cap = qp->cap;
     init->qp_type = base->qp_type;
     init->sq_sig_all = qp->sq_sig_all ? 1 : 0;
-    base->state = attr->qp_state;
+    if ((mask & IBV_QP_STATE) != 0) base->state = attr->qp_state;
     return 0;
 }
 

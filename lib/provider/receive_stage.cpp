@@ -94,6 +94,12 @@ void ReceiveStage::note_failure(const abi::DeferredRecord& record) {
     failures_.store(n + 1, std::memory_order_relaxed);
 }
 
+void ReceiveStage::erase_failures(uint32_t qpn) {
+    Guard guard(lock_);
+    for (Failure& f : failure_)
+        if (f.qpn == qpn) f = {};
+}
+
 bool ReceiveStage::find_failure(uint32_t qpn, bool is_recv, uint32_t wqe_index) {
     Guard guard(lock_);
     const uint32_t n = std::min(failures_.load(std::memory_order_relaxed), kFailures);

@@ -32,6 +32,10 @@ class ReceiveStage {
     [[nodiscard]] bool failed(uint32_t qpn, bool is_recv, uint32_t wqe_index) {
         return failures_.load(std::memory_order_relaxed) != 0 && find_failure(qpn, is_recv, wqe_index);
     }
+    // The QP starts again: so do its indices. After drain().
+    void forget_failures(uint32_t qpn) {
+        if (failures_.load(std::memory_order_relaxed) != 0) erase_failures(qpn);
+    }
 
   private:
     // One shard's.
@@ -57,6 +61,7 @@ class ReceiveStage {
     void execute(uint32_t shard, uint32_t number);
     void wait_for_daemon(uint32_t tries);
     bool find_failure(uint32_t qpn, bool is_recv, uint32_t wqe_index);
+    void erase_failures(uint32_t qpn);
     void note_failure(const abi::DeferredRecord& record);
 
     Session* session_ = nullptr;
