@@ -186,6 +186,10 @@ ROCEMU_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, si
     if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return refuse(EINVAL);
     if (wants(IBV_REREG_MR_CHANGE_PD) && (pd == nullptr || pd->context != mr->context)) return refuse(EINVAL);
     if (wants(IBV_REREG_MR_CHANGE_ACCESS) && !access_is_sound(static_cast<unsigned>(access))) return refuse(EINVAL);
+    // What libibverbs itself refuses. Device memory stays what it is.
+    if (wants(IBV_REREG_MR_CHANGE_TRANSLATION) && (addr == nullptr || length == 0)) return refuse(EINVAL);
+    if (!wants(IBV_REREG_MR_CHANGE_ACCESS) && access != 0) return refuse(EINVAL);
+    if (reinterpret_cast<const Mr*>(mr)->users != nullptr) return refuse(EINVAL);
     if (wants(IBV_REREG_MR_CHANGE_TRANSLATION) && !is_mapped(addr, length)) return refuse(EFAULT);
     abi::ReregMrRequest request;
     request.key = mr->lkey;
@@ -206,6 +210,8 @@ ROCEMU_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, si
         mr->length = length;
         session->mrs().remove(mr->lkey);
         session->mrs().insert(mr->lkey, request.va, request.va, request.length);
+        Guard guard(session->objects_lock);
+        session->mr_handles[mr->lkey] = length;
     }
     return 0;
 }

@@ -35,7 +35,9 @@ int bind_mw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
     const ibv_mw_bind_info& info = bind->bind_info;
     Qp& qp = *Qp::of(base);
     const ibv_qp_type type = base->qp_type;
-    if ((type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_XRC_SEND) || mw->pd != base->pd) return EINVAL;
+    if (type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_XRC_SEND) return EINVAL;
+    // By the handle: a parent domain, or an imported PD, is the same one.
+    if (Context::of(mw->context)->session != qp.session || mw->pd->handle != base->pd->handle) return EINVAL;
     if (base->state != IBV_QPS_RTS && base->state != IBV_QPS_SQD) return EINVAL;
     if (info.mr == nullptr && info.length != 0) return EINVAL;
     if (qp.sq.outstanding() >= qp.sq.depth) return ENOMEM;
