@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -74,7 +75,7 @@ ibv_context* import_context(int cmd_fd) {
             context->attributes = origin->attributes;
             device = origin->base()->device;
             vectors = origin->base()->num_comp_vectors;
-            async_fd = dup(origin->base()->async_fd);
+            async_fd = fcntl(origin->base()->async_fd, F_DUPFD_CLOEXEC, 0);
         }
     }
     if (async_fd < 0) {

@@ -137,11 +137,6 @@ ROCEMU_EXPORT int ibv_destroy_cq(ibv_cq* base) {
     Session& session = *cq->session;
     if (const int rc = session.undo(abi::DestroyCqRequest{base->handle, 0}); rc != 0) return rc;
     session.settle();
-    if (base->channel != nullptr) {
-        pthread_mutex_lock(&base->context->mutex);
-        --base->channel->refcnt;
-        pthread_mutex_unlock(&base->context->mutex);
-    }
     if (session.state() != SessionState::Forgotten) {
         {
             Guard guard(session.objects_lock);
@@ -154,6 +149,12 @@ ROCEMU_EXPORT int ibv_destroy_cq(ibv_cq* base) {
         while (base->comp_events_completed != cq->comp_delivered || base->async_events_completed != cq->async_delivered)
             pthread_cond_wait(&base->cond, &base->mutex);
         pthread_mutex_unlock(&base->mutex);
+    }
+    // Last: whoever waits to destroy the channel does so now.
+    if (base->channel != nullptr) {
+        pthread_mutex_lock(&base->context->mutex);
+        --base->channel->refcnt;
+        pthread_mutex_unlock(&base->context->mutex);
     }
     delete cq;
     return 0;

@@ -39,10 +39,13 @@ int query_port_short(ibv_context* context, uint8_t port, _compat_ibv_port_attr* 
     return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr), offsetof(ibv_port_attr, port_cap_flags2));
 }
 
-// The clock of completion timestamps.
+// The clock of completion timestamps, in their unit and all of it in tv_nsec: as mlx5 has it, and programs expect it.
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
     if ((values->comp_mask & ~static_cast<uint32_t>(IBV_VALUES_MASK_RAW_CLOCK)) != 0) return EINVAL;
-    if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0) clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
+    if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) == 0) return 0;
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    values->raw_clock = {0, now.tv_sec * 1'000'000'000 + now.tv_nsec};
     return 0;
 }
 
