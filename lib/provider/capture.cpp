@@ -239,21 +239,25 @@ void capture_waiting(Cq& cq) {
     }
 }
 
+void stop_waiting_captures(Qp& qp) {
+    if (!qp.capture.pending) return;
+    qp.capture.pending = false;
+    Cq& cq = *qp.send_cq();
+    Guard guard(cq.pending_lock);
+    Qp* before = nullptr;
+    Qp* at = cq.pending_head;
+    for (; at != nullptr && at != &qp; at = at->capture.next_pending) before = at;
+    if (at != nullptr) {
+        (before == nullptr ? cq.pending_head : before->capture.next_pending) = qp.capture.next_pending;
+        if (cq.pending_tail == &qp) cq.pending_tail = before;
+    }
+    cq.pending.store(cq.pending_head != nullptr, std::memory_order_relaxed);
+}
+
 void forget_captured(Qp& qp) {
     CaptureState& c = qp.capture;
     if (c.extents == nullptr) return;
-    Cq& cq = *qp.send_cq();
-    if (c.pending) {
-        Guard guard(cq.pending_lock);
-        Qp* before = nullptr;
-        Qp* at = cq.pending_head;
-        for (; at != nullptr && at != &qp; at = at->capture.next_pending) before = at;
-        if (at != nullptr) {
-            (before == nullptr ? cq.pending_head : before->capture.next_pending) = qp.capture.next_pending;
-            if (cq.pending_tail == &qp) cq.pending_tail = before;
-        }
-        cq.pending.store(cq.pending_head != nullptr, std::memory_order_relaxed);
-    }
+    stop_waiting_captures(qp);
     Guard guard(c.lock);
     for (uint32_t i = 0; i <= qp.sq.mask; ++i) {
         if (c.extents[i].blocks != 0) qp.session->stage().free(c.extents[i]);
@@ -261,7 +265,7 @@ void forget_captured(Qp& qp) {
     }
     c.held.store(0, std::memory_order_relaxed);
     c.reclaimed = c.next = 0;
-    c.pending = c.reads = c.fenced = false;
+    c.reads = c.fenced = false;
 }
 
 }  // namespace rocemu::provider

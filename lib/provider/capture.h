@@ -44,6 +44,8 @@ void capture_and_publish(Qp& qp, uint32_t head);
 void reclaim_captured(Qp& qp);
 // In ibv_poll_cq: captures what waits. The CQ's lock is held.
 void capture_waiting(Cq& cq);
+// Nothing more of the QP is captured in ibv_poll_cq. The CQs' and the send queue's locks are held.
+void stop_waiting_captures(Qp& qp);
 // The QP is reset or goes away, nothing of it is sent any more. The CQs' and the send queue's locks are held.
 void forget_captured(Qp& qp);
 

@@ -39,7 +39,8 @@ struct Qp {
     static Qp* of(ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
     static Qp* of(ibv_qp_ex* qp) { return reinterpret_cast<Qp*>(qp); }
     [[nodiscard]] Cq* send_cq() { return Cq::of(base()->send_cq); }  // nullptr: an XRC target
-    [[nodiscard]] Cq* recv_cq() { return Cq::of(base()->recv_cq); }  // nullptr: XRC
+    // nullptr: XRC, where a program may name one all the same, which the QP does not use.
+    [[nodiscard]] Cq* recv_cq() { return base()->qp_type == IBV_QPT_XRC_SEND ? nullptr : Cq::of(base()->recv_cq); }
     // No completion that waits is seen any more. The locks of both CQs are held.
     void strike_out() {
         if (send_cq() != nullptr) send_cq()->strike_out(base()->qp_num);

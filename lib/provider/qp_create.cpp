@@ -157,6 +157,13 @@ ROCEMU_EXPORT int ibv_destroy_qp(ibv_qp* base) {
     Qp* qp = Qp::of(base);
     if (qp->spread != nullptr) return destroy_rss_qp(qp);
     Session& session = *qp->session;
+    // What still waits to be captured is gathered by the daemon, or not sent at all: its queue may be another's as soon as
+    // the daemon has destroyed it.
+    if (qp->capture.extents != nullptr && session.state() != SessionState::Forgotten) {
+        CqPairGuard guard(qp->send_cq(), qp->recv_cq());
+        Guard sends(qp->sq.lock);
+        stop_waiting_captures(*qp);
+    }
     if (const int rc = session.undo(abi::DestroyQpRequest{base->qp_num, 0, qp->cookie}); rc != 0) return rc;
     session.settle();
     if (session.state() != SessionState::Forgotten) {
