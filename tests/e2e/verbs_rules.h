@@ -72,6 +72,7 @@ void endings(Nic& a, Nic& b);
 void pacing(Nic& a, Nic& b);
 void cases(Nic& a, Nic& b);
 void threads(Nic& a, Nic& b);
+void reuse(Nic& a, Nic& b);
 void forks(const char* a, const char* b);
 void forks_with_receives(const char* a, const char* b);
 void without_memory(const char* device);

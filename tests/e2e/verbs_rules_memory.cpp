@@ -77,6 +77,21 @@ void ends_like_a_device(const char* device, int (Objects::*move)()) {
     ibv_wc wc{};
     RULE(o.side.poll(wc));
     RULE(wc.wr_id == 7 && wc.status == IBV_WC_WR_FLUSH_ERR);
+    // A child finds both sessions, the old and the new one, and can free what it inherited.
+    Nic again;
+    RULE(again.open(device));
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        RULE(ibv_poll_cq(o.side.cq, 1, &wc) < 0);
+        RULE(o.side.send(1, 8) != 0);
+        o.side.destroy();
+        _exit(failures == 0 ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    EQUAL(status, 0);
+    again.close();
     EQUAL(ibv_destroy_srq(o.srq), 0);
     o.side.destroy();
     EQUAL(ibv_destroy_cq(fits), 0);
