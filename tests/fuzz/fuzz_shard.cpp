@@ -286,11 +286,13 @@ class Run {
         if (t.q == nullptr) return;
         switch (flags_ & 7) {
             case 0:
+                w_.agents_run = true;  // without its agent what the QP has out is not over for seconds
                 return destroy(t);
             case 1:
                 w_.agents_run = true;
                 return reset(t);
             case 2:
+                w_.agents_run = true;
                 return end(t);
             case 3:
                 return set(t, QpState::Sqd);
