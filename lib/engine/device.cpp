@@ -57,17 +57,19 @@ Device::~Device() {
     free_ring(*setup.pool, loop);
 }
 
-void Device::show(const Frame& frame) {
+void Device::show(const Frame& frame, bool comes_back) {
     if (tap != nullptr) tap->record(TapDirection::Tx, {frame.data, frame.length}, 0);
-    if (!groups.empty() && wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn) loop_back(frame);
+    if (groups.empty() || comes_back || wire::same_mac(frame.data, mac)) return;
+    if (wire::dest_qp_of({frame.data, frame.length}) == kMulticastQpn) loop_back(frame);
 }
 
 void Device::send_raw(Frame frame) {
     // What goes to our own address comes back anyway.
-    if (!flows.empty() && !wire::same_mac(frame.data, mac) &&
-        !flows.match(wire::flow_key_of({frame.data, frame.length})).empty())
-        loop_back(frame);
-    send(frame);
+    const bool own = wire::same_mac(frame.data, mac);
+    const bool steered = !flows.empty() && !own && !flows.match(wire::flow_key_of({frame.data, frame.length})).empty();
+    if (steered) loop_back(frame);
+    show(frame, steered);
+    (own && !info.receives_own_frames ? loop : tx).push() = frame;
 }
 
 // IBTA 10.5.2.2: members at the sender's own port get their copy too; no port returns it.

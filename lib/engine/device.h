@@ -28,15 +28,16 @@ struct Device {
     [[nodiscard]] bool tx_room(uint32_t frames) const { return tx.room() >= frames && loop.room() >= frames; }
     // Takes a finished frame. Precondition: tx_room.
     void send(const Frame& frame) {
-        if (tap != nullptr || !groups.empty()) show(frame);
+        if (tap != nullptr || !groups.empty()) show(frame, false);
         const bool own = !info.receives_own_frames && wire::same_mac(frame.data, mac);
         (own ? loop : tx).push() = frame;
     }
     // Likewise a raw packet QP's frame: rules of this port get it too, as in a NIC that loops back what it steers.
     void send_raw(Frame frame);
     void loop_back(const Frame& frame);
-    // What is sent: to the tap, and to members of its group at this port.
-    void show(const Frame& frame);
+    // What is sent: to the tap, and to members of its group at this port, unless it comes back to them anyway: each frame
+    // has one place in `loop`.
+    void show(const Frame& frame, bool comes_back);
     // Gives waiting frames to the port; true if it took any.
     bool flush(Instant now);
     // Frames for rx: those of the port, then looped ones.
