@@ -44,7 +44,7 @@ class ReceiveOffer {
 Delivered deliver(QpRecord& record, const wire::PacketView& packet, Completions& completions, Instant now,
                   DeliveryRules rules) {
     const ReceiveOffer offer(record, packet, completions);
-    if (rules.may_wait && record.qp.must_wait(*packet.op)) return Delivered::MustWait;
+    if (rules.may_wait && record.qp.must_wait(packet)) return Delivered::MustWait;
     return record.qp.handle_packet(packet, now, rules.may_keep) ? Delivered::Kept : Delivered::Done;
 }
 

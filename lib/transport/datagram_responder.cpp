@@ -11,7 +11,7 @@ namespace rocemu::transport {
 
 // IBTA 9.6.1.4: what no receive holds is dropped silently.
 bool DatagramResponder::receivable(uint32_t length) const {
-    if (must_wait(wire::OpcodeInfo{})) {
+    if (is_short()) {
         drop(rq_.has_free() ? Counter::responder_backlog_drops : Counter::ud_no_buffer_drops);
         return false;
     }
@@ -63,7 +63,7 @@ void DatagramResponder::fail(uint64_t receive, WcStatus status) {
     ctx_.enter_error();
 }
 
-bool DatagramResponder::must_wait(const wire::OpcodeInfo&) const {
+bool DatagramResponder::is_short() const {
     return !rq_.has_free() || !ctx_.dma.has_room(kMaxPieces - 1);
 }
 

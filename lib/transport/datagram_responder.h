@@ -19,10 +19,12 @@ class DatagramResponder {
 
     void start() {}
     void executed(const DmaOp& op, DmaStatus status);
-    // Handled now, a packet would be dropped for want of a receive or of room.
-    [[nodiscard]] bool must_wait(const wire::OpcodeInfo&) const;
+    // Handled now, it would be dropped for want of a receive or of room.
+    [[nodiscard]] bool must_wait(const wire::PacketView&) const { return is_short(); }
 
   protected:
+    // Of receives, or of room for placements.
+    [[nodiscard]] bool is_short() const;
     using Piece = std::span<const std::byte>;
     static constexpr uint32_t kMaxPieces = 3;
 

@@ -6,7 +6,7 @@
 //   start_receiving, start_sending, resume_sending (SQE to RTS), stop (entering ERR), reset
 //   handle(packet, now, may_keep)  a packet of the QP's transport, in a state that takes it; true: it is kept
 //   poll_kept(), kept_ready()   see Qp
-//   must_wait(op)               a packet with this opcode would be dropped now and not a little later
+//   must_wait(packet)           it would be dropped now and not a little later
 //   executed(op, status, original), gather_failed(tag), transmitted(), handle_timeout(now)
 //   poll_transmit(now, budget, batch), next_deadline()
 #pragma once

@@ -163,8 +163,8 @@ bool Qp::handle_packet(const wire::PacketView& packet, Instant now, bool may_kee
     return kept;
 }
 
-bool Qp::must_wait(const wire::OpcodeInfo& op) const {
-    return impl_->ctx.can_respond() && impl_->visit([&](const auto& m) { return m.must_wait(op); });
+bool Qp::must_wait(const wire::PacketView& packet) const {
+    return impl_->ctx.can_respond() && impl_->visit([&](const auto& m) { return m.must_wait(packet); });
 }
 
 void Qp::handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, Instant) {

@@ -103,8 +103,8 @@ class Qp {
     // True (only if `may_keep`): the packet came too early. The caller keeps it, bytes and all, until poll_kept() names
     // it; then it is handed in again, with may_keep = false.
     bool handle_packet(const wire::PacketView& packet, Instant now, bool may_keep = false);
-    // Handled now, a packet with this opcode would be dropped for want of a receive (UC, UD): later it may not be.
-    [[nodiscard]] bool must_wait(const wire::OpcodeInfo& op) const;
+    // Handled now, this packet would be dropped for want of a receive (UC, UD): later it may not be.
+    [[nodiscard]] bool must_wait(const wire::PacketView& packet) const;
     void handle_dma(uint64_t tag, DmaStatus status, uint64_t atomic_original, Instant now);
     void handle_gather_failed(uint64_t gather_tag, Instant now);
     void handle_transmitted();

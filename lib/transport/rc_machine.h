@@ -47,7 +47,7 @@ class RcMachine {
         return std::nullopt;
     }
     [[nodiscard]] bool kept_ready() const { return responder_.kept_ready() || completer_.kept_ready(); }
-    [[nodiscard]] bool must_wait(const wire::OpcodeInfo&) const { return false; }  // the peer is told instead
+    [[nodiscard]] bool must_wait(const wire::PacketView&) const { return false; }  // the peer is told instead
     void executed(const DmaOp& op, DmaStatus status, uint64_t original) {
         if (op.owner == DmaOwner::Completer)
             completer_.placed(op, status);

@@ -118,7 +118,8 @@ void UcResponder::executed(const DmaOp& op, DmaStatus status) {
     }
 }
 
-bool UcResponder::must_wait(const wire::OpcodeInfo& op) const {
+bool UcResponder::must_wait(const wire::PacketView& packet) const {
+    const wire::OpcodeInfo& op = *packet.op;
     const bool needs = op.operation == wire::Operation::Send ? op.starts_message() : op.consumes_receive();
     return (needs && !rq_.has_free()) || !ctx_.dma.has_room();
 }

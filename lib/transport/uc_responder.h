@@ -26,7 +26,7 @@ class UcResponder {
     void handle(const wire::PacketView& packet);
     void executed(const DmaOp& op, DmaStatus status);
     // Handled now, a packet of this kind would be dropped for want of a receive or of room.
-    [[nodiscard]] bool must_wait(const wire::OpcodeInfo& op) const;
+    [[nodiscard]] bool must_wait(const wire::PacketView& packet) const;
 
   private:
     // The chain: false ends it.

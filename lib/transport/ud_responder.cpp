@@ -31,7 +31,7 @@ uint8_t header_type_of(wire::NetworkType network) {
 // IBTA 9.8.3.1 and 9.6.1.4: Q_Key, length, a receive that holds it. What fails is dropped silently.
 void UdResponder::handle(const wire::PacketView& packet) {
     if (rq_.failed) return;
-    if (packet.deth().qkey != ctx_.attr.qkey) return drop(Counter::rx_qkey_mismatch);
+    if (!has_qkey(packet)) return drop(Counter::rx_qkey_mismatch);
     if (packet.payload.size() > ctx_.mtu) return drop(Counter::rx_malformed);
     const auto header = packet.l3_header();
     const std::array<Piece, kMaxPieces> pieces{std::span(kNothing).first(kGrhArea - header.size()), header, packet.payload};

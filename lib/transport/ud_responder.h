@@ -15,6 +15,11 @@ class UdResponder : public DatagramResponder {
     using DatagramResponder::DatagramResponder;
 
     void handle(const wire::PacketView& packet);
+    // Who does not know the Q_Key must not fill the places of those that wait.
+    [[nodiscard]] bool must_wait(const wire::PacketView& packet) const { return has_qkey(packet) && is_short(); }
+
+  private:
+    [[nodiscard]] bool has_qkey(const wire::PacketView& packet) const { return packet.deth().qkey == ctx_.attr.qkey; }
 };
 
 }  // namespace rocemu::transport

@@ -33,7 +33,7 @@ class UnackedMachine {
     }
     static std::optional<KeptPacket> poll_kept() { return std::nullopt; }  // a gap is no reason to wait
     static bool kept_ready() { return false; }
-    [[nodiscard]] bool must_wait(const wire::OpcodeInfo& op) const { return responder_.must_wait(op); }
+    [[nodiscard]] bool must_wait(const wire::PacketView& packet) const { return responder_.must_wait(packet); }
     void executed(const DmaOp& op, DmaStatus status, uint64_t) { responder_.executed(op, status); }
     void gather_failed(uint64_t tag) { requester_.gather_failed(psn_of_tag(tag)); }
     void transmitted() { requester_.transmitted(); }

@@ -24,13 +24,13 @@ struct World {
         key = w.add_mr(s, memory.data(), memory.size());
     }
     void post(uint64_t wr_id) { srq.post(wr_id, sge(&memory[wr_id * 4096], 4096, key)); }
-    void arrives(int who, wire::Opcode op, uint32_t psn, size_t bytes) {
+    void arrives(int who, wire::Opcode op, uint32_t psn, size_t bytes, uint32_t qkey = EngineWorld::kUdQkey) {
         wire::Bth bth;
         bth.opcode = static_cast<uint8_t>(op);
         bth.psn = psn;
         bth.dest_qp = qps[who]->qpn;
         wire::ExtHeaders ext;
-        ext.deth = {EngineWorld::kUdQkey, 5};
+        ext.deth = {qkey, 5};
         const std::vector<std::byte> payload(bytes, std::byte(psn));
         REQUIRE(w.shard.send_raw(0, make_frame(EngineWorld::route(0, 1), bth, ext, payload)));
         w.turns(4);
@@ -129,6 +129,12 @@ TEST_CASE("packets of UC and UD wait for a receive of the SRQ, in order, and not
     CHECK(t.received() == 0);  // too late for the third
     CHECK(t.w.counter(1, type == QpType::Ud ? Counter::ud_no_buffer_drops : Counter::uc_dropped_messages) == 1);
     CHECK(t.w.pool.out() <= 2 * 128);
+}
+
+TEST_CASE("a datagram with a wrong Q_Key does not wait for a receive", "[engine][ud][9.6.1.4]") {
+    World t(QpType::Ud);
+    t.arrives(0, wire::Opcode::UdSendOnly, 1, 16, EngineWorld::kUdQkey + 1);
+    CHECK(t.w.counter(1, Counter::rx_qkey_mismatch) == 1);
 }
 
 TEST_CASE("a datagram on the heels of a RESET takes no receive of the life before", "[engine][ud]") {
