@@ -20,7 +20,9 @@ bool Responder::poll_transmit(TxBudget& budget, TxBatch& batch) {
     }
     if (nak_.set) {
         if (ctx_.dma.placed(DmaOwner::Responder) < nak_.mark) return false;
-        if (batch.full()) return true;
+        // With the connection nothing is looked at that comes back of what stands in front of the NAK: a response whose
+        // memory cannot be read ends it by a NAK of its own, which is the older one.
+        if (batch.full() || (nak_.fatal && batch.segments.used != 0)) return true;
         send_nak(batch);
         if (!ctx_.can_respond()) return false;
         // A NAK of an older PSN (a repeated READ) says nothing about what came behind it: the ACK leaves too.

@@ -94,6 +94,23 @@ TEST_CASE("the gather of a repeated response fails: the requests behind it are s
     CHECK(p.e.qp.state() == QpState::Rts);
 }
 
+TEST_CASE("the gather of a response fails in front of a fatal NAK: the peer gets the older one", "[sim][responder][9.7.5.2.6]") {
+    Probe p;
+    p.e.memory.fault_from = kMemoryBase;
+    p.e.memory.fault_to = kMemoryBase + 1;
+    wire::ExtHeaders ext;
+    ext.reth = {kMemoryBase, kKey, 100};
+    p.hand_in(RcReadRequest, kTheirs, ext);
+    ext.reth = {kMemoryBase, kKey + 1, 4};
+    p.hand_in(RcWriteOnly, kTheirs + 1, ext, 4);
+    const Packets out = p.poll();
+    REQUIRE(out.size() == 1);
+    CHECK(out[0].opcode() == RcAcknowledge);
+    CHECK(out[0].psn() == kTheirs);
+    CHECK(out[0].syndrome() == wire::Aeth::nak(0, wire::NakCode::RemoteOperationalError).syndrome);
+    CHECK(p.e.qp.state() == QpState::Err);
+}
+
 TEST_CASE("a gather that fails after a reset means nothing to the next connection", "[sim][requester]") {
     PairOptions o;
     Probe p(o);
