@@ -80,6 +80,11 @@ inline constexpr std::array<RequestOpcodes, kWrOpcodes> kUcRequests{{
     {true, Gather, UcWriteFirst, UcWriteMiddle, UcWriteLastImm, UcWriteOnlyImm, WcOpcode::RdmaWrite},
     {true, Gather, UcSendFirst, UcSendMiddle, UcSendLast, UcSendOnly, WcOpcode::Send},
     {true, Gather, UcSendFirst, UcSendMiddle, UcSendLastImm, UcSendOnlyImm, WcOpcode::Send},
+    {},
+    {},
+    {},
+    {true, Nothing, {}, {}, {}, {}, WcOpcode::LocalInv},
+    {true, Nothing, {}, {}, {}, {}, WcOpcode::BindMw},
 }};
 inline constexpr std::array<RequestOpcodes, kWrOpcodes> kUdRequests{{
     {},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "transport/local_operation.h"
 #include "transport/message_packet.h"
 #include "transport/request_opcode.h"
 #include "wire/eth.h"
@@ -16,6 +17,10 @@ bool UnackedRequester::poll_transmit(TxBudget& budget, TxBatch& batch) {
         SendEntry& e = q_.ring.at(q_.cur_seq);
         if (e.local_error != WcStatus::Success) break;
         if (q_.cur_seq == q_.started_seq && !start_wqe(e)) break;
+        if (e.is_local()) {
+            q_.pass_local();
+            continue;
+        }
         const uint32_t payload = payload_at(e.wqe.length, ctx_.mtu, q_.cur - e.first);
         if (batch.full() || budget.exhausted(payload)) return true;
         switch (build_message_packet(ctx_, q_, payload, batch)) {
@@ -42,11 +47,15 @@ bool UnackedRequester::poll_transmit(TxBudget& budget, TxBatch& batch) {
 
 bool UnackedRequester::start_wqe(SendEntry& e) {
     if (ctx_.state() != QpState::Rts) return false;  // IBTA 10.3.1.5: SQD begins nothing
-    if (const WcStatus wrong = check_wqe(e); wrong != WcStatus::Success) {
+    WcStatus wrong = check_wqe(e);
+    // IBTA 10.6.7.2, as in requester.cpp.
+    if (wrong == WcStatus::Success && e.is_local() && !run_local_operation(ctx_, e.wqe)) wrong = WcStatus::MwBindErr;
+    if (wrong != WcStatus::Success) {
         e.local_error = wrong;
         settle_error();
         return false;
     }
+    if (e.is_local()) return true;
     e.first = q_.high;
     e.end = e.first + packets_of(e.wqe.length, ctx_.mtu);
     ++q_.started_seq;

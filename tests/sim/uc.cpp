@@ -76,6 +76,59 @@ TEST_CASE("UC: every operation and size around the segment borders", "[sim][uc][
         }
 }
 
+TEST_CASE("UC: windows are bound and invalidated behind what was posted before", "[sim][uc][10.6.7.2]") {
+    constexpr uint32_t kBindable = 0x5500, kWindow = 0x6600;
+    Uc t;
+    memory::Region r = *t.pair.b.keys.find(kKey);
+    r.key = kBindable;
+    r.access |= access_flags::kMwBind;
+    t.pair.b.keys.insert(r);
+    memory::Region w;
+    w.key = kWindow;
+    w.pd = r.pd;
+    w.kind = memory::KeyKind::WindowType2;
+    t.pair.b.keys.insert(w);
+    const auto local = [&](WrOpcode op) {
+        PostedSend wr;
+        wr.wqe.opcode = op;
+        wr.wqe.flags = send_flags::kSignaled;
+        wr.wqe.rkey = kWindow;
+        wr.wqe.imm_data = op == WrOpcode::BindMw ? kBindable : kWindow;
+        wr.wqe.remote_addr = kTarget;
+        wr.wqe.compare_add = 0x1000;
+        wr.wqe.swap = access_flags::kRemoteWrite;
+        t.pair.b.send(std::move(wr));
+    };
+    t.post(WrOpcode::RdmaWrite, 5000, kWindow);
+    t.pair.settle();
+    CHECK(!t.arrived(100));  // there is no window yet: dropped
+    t.pair.b.send(WrOpcode::RdmaWrite, {{kSource, 3000, kKey}}, kTarget, kKey);
+    local(WrOpcode::BindMw);
+    t.pair.settle();
+    REQUIRE(t.pair.b.sends.size() == 2);
+    CHECK(t.pair.b.sends[0].opcode == WcOpcode::RdmaWrite);
+    CHECK(t.pair.b.sends[1].opcode == WcOpcode::BindMw);
+    CHECK(t.pair.b.sends[1].status == WcStatus::Success);
+    t.post(WrOpcode::RdmaWrite, 4000, kWindow);
+    t.pair.settle();
+    CHECK(t.arrived(4000));
+    local(WrOpcode::LocalInv);
+    t.pair.settle();
+    REQUIRE(t.pair.b.sends.size() == 3);
+    CHECK(t.pair.b.sends[2].opcode == WcOpcode::LocalInv);
+    CHECK(t.pair.b.sends[2].status == WcStatus::Success);
+    t.post(WrOpcode::RdmaWrite, 8, kWindow, kSource + 4000);
+    t.pair.settle();
+    CHECK(!t.arrived(8, kTarget, kSource + 4000));
+    local(WrOpcode::LocalInv);  // it is none any more
+    t.pair.b.send(WrOpcode::RdmaWrite, {{kSource, 8, kKey}}, kTarget, kKey);
+    t.pair.settle();
+    REQUIRE(t.pair.b.sends.size() == 5);
+    CHECK(t.pair.b.sends[3].status == WcStatus::MwBindErr);
+    CHECK(t.pair.b.sends[4].status == WcStatus::WrFlushErr);
+    CHECK(t.pair.b.qp.state() == QpState::Sqe);
+}
+
 TEST_CASE("UC: a message that lost a packet vanishes and its receive serves the next", "[sim][uc][9.8.2.2.1]") {
     for (const WrOpcode op : {WrOpcode::SendWithImm, WrOpcode::RdmaWriteWithImm})
         for (uint32_t lost = 0; lost < 4; ++lost) {
