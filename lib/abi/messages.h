@@ -143,16 +143,23 @@ struct AllocPdReply { uint32_t pd = 0; };
 struct DeallocPdRequest { uint32_t pd = 0; };
 struct DeallocPdReply {};
 
+// With one fd: the file that lies behind [va, va + length), a part of the region, from `offset` on, and that the daemon may
+// map too if it is still this one: another thread of the program may have closed the descriptor and opened something else
+// meanwhile.
+struct RegionFile {
+    uint64_t va = 0, length = 0;
+    uint64_t offset = 0;
+    uint64_t device = 0, inode = 0;  // fstat(2)
+    uint32_t share_error = 0;  // errno: why memory that was to become shared (kFeatureShare) stayed private; 0: none did
+    uint32_t reserved = 0;
+};
 struct RegMrRequest {
     uint32_t pd = 0;
     uint32_t access = 0;
     uint64_t va = 0;
     uint64_t length = 0;
     uint64_t iova = 0;
-    // With one fd: the file that lies behind [va, va + length), from `file_offset` on, and that the daemon may map too if it
-    // is still this one: another thread of the program may have closed the descriptor and opened something else meanwhile.
-    uint64_t file_offset = 0;
-    uint64_t file_device = 0, file_inode = 0;  // fstat(2)
+    RegionFile file;
 };
 struct RegMrReply { uint32_t key = 0; };  // lkey and rkey; also the handle
 // ibv_rereg_mr_flags.
@@ -167,6 +174,7 @@ struct ReregMrRequest {
     uint32_t access = 0;
     uint64_t va = 0;    // also the first address in WRs and RETH from then on
     uint64_t length = 0;
+    RegionFile file;    // of the region as it will be
 };
 struct ReregMrReply {};
 struct DeregMrRequest { uint32_t key = 0; };

@@ -18,6 +18,7 @@ enum Feature : uint64_t {
     kFeatureCapture = 1u << 2,    // the provider copies payload into the stage when it is posted
     kFeatureMapped = 1u << 3,     // the provider sends the file behind a memory region with its registration
     kFeatureDeferred = 1u << 4,   // the provider places received payload when it polls
+    kFeatureShare = 1u << 5,      // the provider makes private memory shared when it is registered, to send its file
 };
 
 }  // namespace rocemu::abi

@@ -49,8 +49,8 @@ void dispatch(Control& control, const std::shared_ptr<Session>& session, const a
               std::span<const std::byte> body, Session::Fds fds) {
     session->request_begins();
     const auto type = static_cast<MessageType>(header.type);
-    // That the daemon has no descriptor left is no fault of this program. Only RegMr does as well without its own.
-    const bool refused = fds.lost && type != MessageType::RegMr;
+    // That the daemon has no descriptor left is no fault of this program. Only RegMr and ReregMr do as well without their own.
+    const bool refused = fds.lost && type != MessageType::RegMr && type != MessageType::ReregMr;
     if (fds.lost) fds.list.clear();
     Call call{control, session, Replier(session, header), std::move(fds.list)};
     if (refused) return call.reply.fail(EMFILE);

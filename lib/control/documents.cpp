@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "control/cm_service.h"
@@ -76,6 +77,10 @@ Json session_json(const Session& session) {
     }
     j["payload_path"] = path_name(path);
     j["capture"] = session.capture;
+    if (session.share) {
+        j["share_refused"] = session.share_refused;
+        j["share_error"] = session.share_error != 0 ? std::strerror(session.share_error) : "";
+    }
     j["state"] = session.ending ? "ending" : "attached";
     j["contexts"] = session.contexts.size();
     j["pds"] = session.pds.size();

@@ -77,6 +77,9 @@ class Session {
     bool capture = false;  // it has a stage
     bool deferred = false;  // it has a receive stage
     bool mapped = false;   // files behind its regions are mapped
+    bool share = false;    // its private memory becomes shared when it is registered
+    uint64_t share_refused = 0;  // regions of which it did not
+    int share_error = 0;         // errno: why, most recently
     std::unique_ptr<SharedRegion> region0;
     abi::SessionPage* page = nullptr;
     std::vector<UniqueFd> wake_fds;  // one eventfd a shard

@@ -125,7 +125,7 @@ int free_dm(ibv_dm* base) {
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* base, uint64_t offset, size_t length, unsigned access) {
     Dm& dm = *Dm::of(base);
     if ((access & IBV_ACCESS_ZERO_BASED) == 0 || !within(dm, offset, length)) return fail_pointer<ibv_mr>(EINVAL);
-    Mr* mr = register_memory(pd, dm.memory + offset, length, 0, access);
+    Mr* mr = register_memory(pd, dm.memory + offset, length, 0, access, false);
     if (mr == nullptr) return nullptr;
     mr->base.addr = nullptr;  // ibv_reg_dm_mr(3): addresses in it begin at 0
     mr->users = &dm.users;

@@ -4,6 +4,7 @@
 // at ibv_reg_mr_iova2 here.
 #include <cerrno>
 #include <new>
+#include <utility>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,12 +13,10 @@
 #include "base/verbs_types.h"
 #include "provider/objects.h"
 #include "provider/real_verbs.h"
-#include "provider/shared_file.h"
+#include "provider/region_file.h"
 
 namespace rocemu::provider {
 namespace {
-
-constexpr size_t kLeastShared = 4096;  // less is not worth a look at the mappings
 
 // Is the whole range mapped? Looks at the mappings only, whatever its size; does nothing to the pages.
 bool is_mapped(const void* addr, size_t length) {
@@ -38,7 +37,7 @@ uint32_t without_hints(unsigned access) { return access & ~static_cast<unsigned>
 
 }  // namespace
 
-Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access) {
+Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access, bool may_convert) {
     if (!access_is_sound(access) || (access & abi::kNullRegion) != 0) return fail_pointer<Mr>(EINVAL);
     if ((access & IBV_ACCESS_ON_DEMAND) == 0 && !is_mapped(addr, length)) return fail_pointer<Mr>(EFAULT);
     auto* mr = new (std::nothrow) Mr{};
@@ -50,21 +49,14 @@ Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsign
     request.length = length;
     request.iova = iova;
     Session* session = Pd::of(pd)->context().session;
-    SharedFile file;
-    if (length >= kLeastShared && (session->hello().features & abi::kFeatureMapped) != 0)
-        file = find_shared_file(addr, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
-    request.file_offset = file.offset;
-    request.file_device = file.device;
-    request.file_inode = file.inode;
+    RegionFile file(*session, addr, length, access, may_convert);
     abi::RegMrReply reply;
-    int rc = session->call(request, reply, {&file.fd, file.fd >= 0 ? size_t{1} : size_t{0}});
-    // The program has closed it meanwhile, or too many descriptors are on their way: nothing depends on it.
-    if (file.fd >= 0 && (rc == EBADF || rc == ETOOMANYREFS)) rc = session->call(request, reply);
-    if (file.opened) close(file.fd);
-    if (rc != 0) {
+    if (const int rc = file.call(*session, request, reply); rc != 0) {
         delete mr;
         return fail_pointer<Mr>(rc);
     }
+    mr->share_id = file.keep();
+    mr->access = access;
     mr->base.context = pd->context;
     mr->base.pd = pd;
     mr->base.addr = addr;
@@ -155,7 +147,7 @@ ROCEMU_EXPORT int ibv_dealloc_pd(ibv_pd* base) {
 
 ROCEMU_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* base, void* addr, size_t length, uint64_t iova, unsigned access) {
     if (!ours(base->context)) return real().ibv_reg_mr_iova2(base, addr, length, iova, access);
-    Mr* mr = register_memory(base, addr, length, iova, access);
+    Mr* mr = register_memory(base, addr, length, iova, access, true);
     return mr != nullptr ? &mr->base : nullptr;
 }
 
@@ -170,29 +162,31 @@ ROCEMU_EXPORT int ibv_dereg_mr(ibv_mr* base) {
         session->mr_handles.erase(base->lkey);
     }
     auto* mr = reinterpret_cast<Mr*>(base);
+    if (mr->share_id != 0 && session->state() != SessionState::Forgotten) share().remove(mr->share_id);
     if (mr->users != nullptr) --*mr->users;
     delete mr;
     return 0;
 }
 
 // ibv_rereg_mr(3). IBV_REREG_MR_ERR_INPUT: the old registration is still valid. The keys stay.
-ROCEMU_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length, int access) {
-    if (!ours(mr->context)) return real().ibv_rereg_mr(mr, flags, pd, addr, length, access);
+ROCEMU_EXPORT int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* addr, size_t length, int access) {
+    if (!ours(base->context)) return real().ibv_rereg_mr(base, flags, pd, addr, length, access);
+    Mr* mr = reinterpret_cast<Mr*>(base);
     const auto wants = [flags](int bit) { return (flags & bit) != 0; };
     const auto refuse = [](int error) {
         errno = error;
         return static_cast<int>(IBV_REREG_MR_ERR_INPUT);
     };
     if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return refuse(EINVAL);
-    if (wants(IBV_REREG_MR_CHANGE_PD) && (pd == nullptr || pd->context != mr->context)) return refuse(EINVAL);
+    if (wants(IBV_REREG_MR_CHANGE_PD) && (pd == nullptr || pd->context != base->context)) return refuse(EINVAL);
     if (wants(IBV_REREG_MR_CHANGE_ACCESS) && !access_is_sound(static_cast<unsigned>(access))) return refuse(EINVAL);
     // What libibverbs itself refuses. Device memory stays what it is.
     if (wants(IBV_REREG_MR_CHANGE_TRANSLATION) && (addr == nullptr || length == 0)) return refuse(EINVAL);
     if (!wants(IBV_REREG_MR_CHANGE_ACCESS) && access != 0) return refuse(EINVAL);
-    if (reinterpret_cast<const Mr*>(mr)->users != nullptr) return refuse(EINVAL);
+    if (mr->users != nullptr) return refuse(EINVAL);
     if (wants(IBV_REREG_MR_CHANGE_TRANSLATION) && !is_mapped(addr, length)) return refuse(EFAULT);
     abi::ReregMrRequest request;
-    request.key = mr->lkey;
+    request.key = base->lkey;
     request.mask = static_cast<uint32_t>(flags);
     if (wants(IBV_REREG_MR_CHANGE_PD)) request.pd = pd->handle;
     if (wants(IBV_REREG_MR_CHANGE_ACCESS)) request.access = without_hints(static_cast<unsigned>(access));
@@ -201,17 +195,27 @@ ROCEMU_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, si
         request.length = length;
     }
     abi::ReregMrReply reply;
-    Session* session = Context::of(mr->context)->session;
-    if (const int rc = session->call(request, reply); rc != 0) return refuse(rc);
+    Session* session = Context::of(base->context)->session;
+    const bool moves = wants(IBV_REREG_MR_CHANGE_TRANSLATION);
+    const unsigned new_access = wants(IBV_REREG_MR_CHANGE_ACCESS) ? static_cast<unsigned>(access) : mr->access;
+    // The address of an imported region is not known here: it means another one's.
+    const bool known = moves || base->addr != nullptr;
+    RegionFile file(*session, moves ? addr : base->addr, moves ? length : known ? base->length : 0, new_access, true);
+    if (const int rc = file.call(*session, request, reply); rc != 0) return refuse(rc);
     session->settle();
-    if (wants(IBV_REREG_MR_CHANGE_PD)) mr->pd = pd;
-    if (wants(IBV_REREG_MR_CHANGE_TRANSLATION)) {
-        mr->addr = addr;
-        mr->length = length;
-        session->mrs().remove(mr->lkey);
-        session->mrs().insert(mr->lkey, request.va, request.va, request.length);
+    if (known) {
+        const uint64_t before = std::exchange(mr->share_id, file.keep());
+        if (before != 0 && session->state() != SessionState::Forgotten) share().remove(before);
+    }
+    mr->access = new_access;
+    if (wants(IBV_REREG_MR_CHANGE_PD)) base->pd = pd;
+    if (moves) {
+        base->addr = addr;
+        base->length = length;
+        session->mrs().remove(base->lkey);
+        session->mrs().insert(base->lkey, request.va, request.va, request.length);
         Guard guard(session->objects_lock);
-        session->mr_handles[mr->lkey] = length;
+        session->mr_handles[base->lkey] = length;
     }
     return 0;
 }

@@ -66,9 +66,11 @@ struct Mr {
     ibv_mr base;
     std::byte foreign_pad[kForeignPad];
     std::atomic<uint32_t>* users;  // counts what lies in the same device memory, or nullptr
+    uint64_t share_id;             // of Share, or 0
+    unsigned access;
 };
-// nullptr with errno.
-Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access);
+// `may_convert`: the memory is the program's own (payload = "share"). nullptr with errno.
+Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned access, bool may_convert);
 
 struct Mw {
     ibv_mw base;

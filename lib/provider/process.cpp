@@ -11,6 +11,7 @@
 #include "abi/socket_path.h"
 #include "provider/cm_files.h"
 #include "provider/no_cancel.h"
+#include "provider/share.h"
 
 namespace rocemu::provider {
 
@@ -23,7 +24,11 @@ Session* session = nullptr;  // the last one, with those before it behind it
 bool fork_handler_set = false;
 bool told = false;
 
+void parent_before_fork() { share().before_fork(); }
+void parent_after_fork() { share().in_parent(); }
+
 void child_after_fork() {
+    share().in_child();
     lock.forget();
     forget_cm_files();
     forget_device_list();
@@ -48,7 +53,7 @@ Session* current_session() {
     if (session != nullptr) session->check_daemon();
     if (session != nullptr && session->alive()) return session;
     if (!fork_handler_set) {
-        pthread_atfork(nullptr, nullptr, child_after_fork);
+        pthread_atfork(parent_before_fork, parent_after_fork, child_after_fork);
         fork_handler_set = true;
     }
     int error = 0;

@@ -18,7 +18,8 @@ namespace rocemu::provider {
 namespace {
 
 constexpr uint32_t kHelloTimeoutMs = 10'000;
-constexpr uint64_t kFeatures = abi::kFeatureProcessVm | abi::kFeatureAgent | abi::kFeatureCapture | abi::kFeatureMapped;
+constexpr uint64_t kFeatures =
+    abi::kFeatureProcessVm | abi::kFeatureAgent | abi::kFeatureCapture | abi::kFeatureMapped | abi::kFeatureShare;
 
 // Does [offset, offset + bytes) lie in the region, aligned?
 bool fits(uint64_t region_bytes, uint64_t offset, uint64_t bytes, uint64_t alignment) {

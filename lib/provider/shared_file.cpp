@@ -6,56 +6,26 @@
 #include "provider/shared_file.h"
 
 #include <cctype>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
+
+#include "provider/maps_reader.h"
 
 namespace rocemu::provider {
 namespace {
 
-struct Mapping {
-    dev_t device;
-    ino_t inode;
-    uint64_t offset;  // of the address asked for, in the file
-    char path[512];
-};
-
-bool parse(const char* line, uint64_t first, uint64_t length, Mapping& out) {
-    unsigned long start = 0, end = 0, offset = 0, inode = 0;
-    unsigned major = 0, minor = 0;
-    char flags[8] = {};
-    out.path[0] = 0;
-    if (std::sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %511[^\n]", &start, &end, flags, &offset, &major, &minor, &inode,
-                    out.path) < 7)
-        return false;
-    if (first < start || first >= end || length > end - first || flags[3] != 's' || inode == 0) return false;
-    out.device = makedev(major, minor);
-    out.inode = inode;
-    out.offset = offset + (first - start);
-    return true;
+bool find_mapping(uint64_t first, uint64_t length, Vma& out) {
+    MapsReader maps;
+    while (maps.next(out))
+        if (first >= out.start && first < out.end) return length <= out.end - first && out.shared && out.inode != 0;
+    return false;
 }
 
-bool find_mapping(uint64_t first, uint64_t length, Mapping& out) {
-    std::FILE* maps = std::fopen("/proc/self/maps", "re");
-    if (maps == nullptr) return false;
-    char line[1024];
-    bool found = false, whole = true;
-    while (!found && std::fgets(line, sizeof line, maps) != nullptr) {
-        // The rest of a line that is longer than the buffer is not a line.
-        if (whole) found = parse(line, first, length, out);
-        whole = std::strchr(line, '\n') != nullptr;
-    }
-    std::fclose(maps);
-    return found;
-}
-
-bool is_same(const struct stat& st, const Mapping& mapping) {
+bool is_same(const struct stat& st, const Vma& mapping) {
     return S_ISREG(st.st_mode) && st.st_ino == mapping.inode && st.st_dev == mapping.device;
 }
 
@@ -65,7 +35,7 @@ bool allows(int fd, bool writable) {
 }
 
 // One of the program's descriptors of the file. `present`: it has some, also if none of them will do.
-int among_our_own(const Mapping& mapping, bool writable, bool* present) {
+int among_our_own(const Vma& mapping, bool writable, bool* present) {
     DIR* directory = opendir("/proc/self/fd");
     *present = directory == nullptr;  // not known
     if (directory == nullptr) return -1;
@@ -82,8 +52,8 @@ int among_our_own(const Mapping& mapping, bool writable, bool* present) {
     return found;
 }
 
-int by_path(const Mapping& mapping, bool writable) {
-    const char* path = std::strchr(mapping.path, '/');
+int by_path(const Vma& mapping, bool writable) {
+    const char* path = mapping.name[0] == '/' ? mapping.name : nullptr;
     struct stat st{};
     // Looked at before it is opened: opening a device does things.
     if (path == nullptr || stat(path, &st) != 0 || !is_same(st, mapping)) return -1;
@@ -96,12 +66,13 @@ int by_path(const Mapping& mapping, bool writable) {
 }  // namespace
 
 SharedFile find_shared_file(const void* address, size_t length, bool writable) {
-    Mapping mapping;
-    if (length == 0 || !find_mapping(reinterpret_cast<uint64_t>(address), length, mapping)) return {};
+    Vma mapping;
+    const auto first = reinterpret_cast<uint64_t>(address);
+    if (length == 0 || !find_mapping(first, length, mapping)) return {};
     bool present = false;
     const int own = among_our_own(mapping, writable, &present);
     const int fd = present ? own : by_path(mapping, writable);
-    return {fd, fd >= 0 && !present, mapping.offset, mapping.device, mapping.inode};
+    return {fd, fd >= 0 && !present, mapping.offset + (first - mapping.start), mapping.device, mapping.inode};
 }
 
 }  // namespace rocemu::provider

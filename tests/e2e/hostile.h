@@ -4,8 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
+
+namespace rocemu::provider {
+class Connection;
+}
 
 namespace hostile {
 
@@ -36,6 +41,12 @@ Outcome send_garbage(const std::string& socket, Random& random);
 Outcome send_made_up_messages(const std::string& socket, Random& random);
 // A session that looks honest until it writes nonsense into its queues, doorbells and rings.
 Outcome scribble(const std::string& socket, Random& random);
+
+// A file said to be behind a region: any range, any file (or `other_file`), and cut while it is in use; at times behind that of
+// `old_key` too. The region lies in the buffer, or at an address that is none of ours: packets would be written over our own
+// heap. The key of what the daemon has accepted, or 0.
+uint32_t register_file(rocemu::provider::Connection& connection, Random& random, uint32_t pd, std::span<const uint8_t> buffer,
+                       int other_file, uint32_t old_key);
 
 inline constexpr int kAttacks = 3;
 inline constexpr const char* kAttackNames[kAttacks] = {"garbage", "made-up messages", "scribbled queues"};

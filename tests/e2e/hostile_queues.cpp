@@ -76,7 +76,6 @@ class Attacker {
     void ring(const Victim& v, bool honest);
     void scribble_agent();
     void try_to_truncate();
-    void register_file();
     void abuse_calls();
     uint64_t any_address();
     uint32_t any_key() { return keys_.empty() || random_.one_in(2) ? static_cast<uint32_t>(random_.nasty()) : keys_[random_.below(static_cast<uint32_t>(keys_.size()))]; }
@@ -319,24 +318,6 @@ void Attacker::try_to_truncate() {
     }
 }
 
-// A file said to be behind a region: any range, any file, and cut while it is in use. Lengths that are none of the
-// buffer's go with addresses that are not either: packets would be written over our own heap.
-void Attacker::register_file() {
-    const int fd = random_.one_in(6) ? dup(fds_.empty() ? 0 : fds_[0]) : memfd_create("hostile", MFD_CLOEXEC);
-    [[maybe_unused]] int rc = ftruncate(fd, 65536);
-    abi::RegMrRequest mr;
-    mr.pd = pds_[random_.below(2)];
-    mr.access = 0xf;
-    const bool right = !random_.one_in(4);
-    mr.va = mr.iova = right ? reinterpret_cast<uint64_t>(buffer_.data()) : random_.nasty();
-    mr.length = right ? buffer_.size() : random_.nasty();
-    mr.file_offset = random_.one_in(3) ? random_.nasty() : 0;
-    abi::RegMrReply key;
-    if (connection_.call(mr, key, {&fd, 1}) == 0) keys_.push_back(key.key);
-    rc = ftruncate(fd, random_.below(65536));
-    close(fd);
-}
-
 void Attacker::abuse_calls() {
     abi::RegMrRequest mr;
     mr.pd = random_.one_in(2) ? pds_[0] : static_cast<uint32_t>(random_.nasty());
@@ -346,7 +327,9 @@ void Attacker::abuse_calls() {
     mr.iova = random_.nasty();
     abi::RegMrReply key;
     if (connection_.call(mr, key) == 0) keys_.push_back(key.key);
-    register_file();
+    const uint32_t with_file =
+        register_file(connection_, random_, pds_[random_.below(2)], buffer_, fds_.empty() ? 0 : fds_[0], any_key());
+    if (with_file != 0) keys_.push_back(with_file);
     abi::DeregMrReply gone;
     if (random_.one_in(3)) connection_.call(abi::DeregMrRequest{any_key()}, gone);
     if (random_.one_in(8)) {

@@ -2,8 +2,11 @@
 // Objects through the control socket: life of each kind, EBUSY while in use, ownership, limits, and that nothing is
 // left of a client that ends, at any moment.
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "support/control_status.h"
 #include "support/control_world.h"
@@ -286,4 +289,54 @@ TEST_CASE("many requests without waiting are answered in full") {
     poster.join();
     CHECK(good == 2000);
     CHECK(r.active_mtu == 5);
+}
+
+TEST_CASE("the file behind a part of a region: nothing else of it is mapped, and it goes with the registration") {
+    ControlWorld world;
+    ControlClient c(world.path());
+    c.open(0, abi::kFeatureProcessVm | abi::kFeatureMapped);
+    REQUIRE(c.status == 0);
+    const int fd = memfd_create("part-of-region", MFD_CLOEXEC);
+    REQUIRE(ftruncate(fd, 1 << 20) == 0);
+    struct stat st{};
+    REQUIRE(fstat(fd, &st) == 0);
+    const auto mapped = [] {
+        std::ifstream maps("/proc/self/maps");  // the daemon is in this process
+        size_t n = 0;
+        for (std::string line; std::getline(maps, line);) n += line.find("part-of-region") != std::string::npos;
+        return n;
+    };
+    constexpr uint64_t kVa = 0x100000, kLength = 0x10000;
+    const auto file = [&](uint64_t va, uint64_t length) { return abi::RegionFile{va, length, 8192, st.st_dev, st.st_ino, 0, 0}; };
+    abi::RegMrReply reply;
+    auto request = mr_request(c.pd, kVa, kLength, access_flags::kLocalWrite);
+    // In front of the region, beyond its end, larger than it, at the end of all addresses, nothing, or another file.
+    auto other = file(kVa, kLength);
+    ++other.inode;
+    for (const abi::RegionFile& bad : {file(kVa - 4096, 8192), file(kVa + 0xf000, 8192), file(kVa, kLength + 1), file(~uint64_t{0}, 4096),
+                                       file(kVa + 4096, ~uint64_t{0}), file(kVa, 0), other}) {
+        request.file = bad;
+        REQUIRE(c.call(request, reply, fd) == 0);
+        CHECK(mapped() == 0);
+        CHECK(c.call(abi::DeregMrRequest{reply.key}) == 0);
+    }
+    request.file = file(kVa + 4096, 8192);
+    request.file.share_error = ENOMEM;
+    REQUIRE(c.call(request, reply, fd) == 0);
+    CHECK(mapped() == 1);
+    abi::ReregMrRequest again;
+    again.key = reply.key;
+    again.mask = abi::rereg_mask::kTranslation;
+    again.va = kVa;
+    again.length = kLength;
+    again.file = file(kVa, kLength);
+    CHECK(c.call(again, fd) == 0);
+    CHECK(mapped() == 1);
+    again.file = file(kVa - 1, kLength);
+    CHECK(c.call(again, fd) == 0);
+    CHECK(mapped() == 0);
+    CHECK(c.call(again) == 0);  // without
+    CHECK(mapped() == 0);
+    CHECK(c.call(abi::DeregMrRequest{reply.key}) == 0);
+    close(fd);
 }

@@ -119,12 +119,13 @@ void handle(Call& call, const abi::HelloRequest& request) {
     if (session.path == payload::Path::None) return call.reply.fail(EPERM);
 
     const std::string& wanted = control.config.daemon.payload;
-    session.capture = (request.features & abi::kFeatureCapture) && (wanted == "auto" || wanted == "capture" || wanted == "deferred");
+    session.capture = (request.features & abi::kFeatureCapture) && (wanted == "auto" || wanted == "capture" || wanted == "deferred" || wanted == "share");
     // Of several shards each would have to know what the others have deferred before it reaches into the process.
     session.deferred = (request.features & abi::kFeatureDeferred) && wanted == "deferred" && shards == 1;
     // What the daemon maps it also pays for, and others' files are none of its business: its own user only.
-    session.mapped = (request.features & abi::kFeatureMapped) && (wanted == "auto" || wanted == "deferred") &&
+    session.mapped = (request.features & abi::kFeatureMapped) && (wanted == "auto" || wanted == "deferred" || wanted == "share") &&
                      session.peer.uid == geteuid();
+    session.share = (request.features & abi::kFeatureShare) && wanted == "share" && session.mapped;
     const Layout layout = layout_of(shards, request.features & abi::kFeatureAgent, session.capture, session.deferred);
     session.region0 = SharedRegion::create(layout.bytes);
     if (!session.region0) return call.reply.fail(errno);
@@ -160,6 +161,7 @@ void handle(Call& call, const abi::HelloRequest& request) {
     if (session.capture) reply.features |= abi::kFeatureCapture;
     if (session.mapped) reply.features |= abi::kFeatureMapped;
     if (session.deferred) reply.features |= abi::kFeatureDeferred;
+    if (session.share) reply.features |= abi::kFeatureShare;
     reply.payload_path = session.path == payload::Path::ProcessVm ? abi::kPathProcessVm : abi::kPathAgent;
     reply.region0_bytes = layout.bytes;
     reply.doorbells_offset = layout.doorbells;
@@ -176,7 +178,7 @@ void handle(Call& call, const abi::HelloRequest& request) {
         [reply, replier = call.reply, fds = std::make_shared<std::vector<UniqueFd>>(std::move(fds))]() mutable {
             replier.send(reply, std::move(*fds));
         });
-    const char* ways = session.deferred ? "capture, deferred and " : session.capture ? "capture and " : "";
+    const char* ways = session.deferred ? "capture, deferred and " : session.share ? "capture, shared memory and " : session.capture ? "capture and " : "";
     log::info("{}: uid {}, attached, payload by {}{}", session.name(), session.peer.uid, ways,
               session.path == payload::Path::ProcessVm ? "process_vm" : "agent");
 }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 
 #include "abi/null_region.h"
 #include "control/log.h"
@@ -29,6 +30,22 @@ const char* fault_of(const memory::Region& r) {
     if (r.length > ~r.va) return "address range wraps";
     if (r.length > ~r.iova) return "iova range wraps";
     return nullptr;
+}
+
+// The file behind the region, mapped: a part of it or all; nullptr: none came, or none that will do.
+std::shared_ptr<MappedFile> map_file(Call& call, const abi::RegionFile& file, const memory::Region& region) {
+    Session& session = *call.session;
+    if (file.share_error != 0) {
+        ++session.share_refused;
+        if (session.share_error != static_cast<int>(file.share_error))
+            log::info("{}: memory of a region stays private: {}", session.name(), std::strerror(static_cast<int>(file.share_error)));
+        session.share_error = static_cast<int>(file.share_error);
+    }
+    if (!session.mapped || call.fds.empty()) return nullptr;
+    const uint64_t skip = file.va - region.va;
+    if (file.va < region.va || skip > region.length || file.length > region.length - skip) return nullptr;
+    return MappedFile::create(call.fds[0].get(), {file.device, file.inode, file.offset}, file.length,
+                              region.access & access_flags::kLocalWrite);
 }
 
 }  // namespace
@@ -59,17 +76,14 @@ void handle(Call& call, const abi::RegMrRequest& request) {
     const auto key = control.keys.take();
     if (!key) return call.reply.fail(ENOMEM);
     region.key = *key;
-    std::shared_ptr<MappedFile> file;
-    if (session.mapped && !call.fds.empty())
-        file = MappedFile::create(call.fds[0].get(), {request.file_device, request.file_inode, request.file_offset},
-                                  request.length, request.access & access_flags::kLocalWrite);
+    const auto file = map_file(call, request.file, region);
     region.mapped = file != nullptr;
     session.mrs.emplace(*key, MrObject{request.pd, pd->second.context, region, file});
     ++pd->second.users;
     control.call_all(
         call.session,
-        [region, file](engine::Shard& shard, uint32_t) {
-            if (file) shard.map_region(region.space, region.key, file->address(), region.va, region.length);
+        [region, file, part = request.file](engine::Shard& shard, uint32_t) {
+            if (file) shard.map_region(region.space, region.key, file->address(), part.va, part.length);
             shard.keys().insert(region);
             return true;
         },
@@ -123,24 +137,25 @@ void handle(Call& call, const abi::ReregMrRequest& request) {
     }
     ++session.pds.at(region.pd).users;
     --session.pds.at(mr.pd).users;
-    // The file, if there was one, lies behind the old registration.
-    const auto file = std::move(mr.file);
-    mr.file = nullptr;
-    region.mapped = false;
+    // The file, if there was one, lies behind the old registration: it stays until no shard knows that any more.
+    const auto before = std::move(mr.file);
+    const auto file = mr.file = map_file(call, request.file, region);
+    region.mapped = file != nullptr;
     mr.pd = region.pd;
     mr.region = region;
     // Bindings of windows end with the old registration, and nothing uses it any more when this is answered.
     call.control.call_all(
         call.session,
-        [region, id = session.id, fence = uint64_t{0}](engine::Shard& shard, uint32_t) mutable {
+        [region, file, part = request.file, id = session.id, fence = uint64_t{0}](engine::Shard& shard, uint32_t) mutable {
             if (fence == 0) {
                 shard.keys().remove(region.key);
                 shard.unmap_region(id, region.key);
+                if (file) shard.map_region(id, region.key, file->address(), part.va, part.length);
                 shard.keys().insert(region);
             }
             return shard.payload_passed(id, fence);
         },
-        [file, reply = call.reply]() mutable { reply.send(abi::ReregMrReply{}); });
+        [before, reply = call.reply]() mutable { reply.send(abi::ReregMrReply{}); });
 }
 
 void handle(Call& call, const abi::DeregMrRequest& request) {
