@@ -19,10 +19,14 @@ print({n: v for n, v in total.items() if n.startswith("payload_")})
 used = {n for n in ("captured", "deferred", "mapped", "process_vm", "agent") if total[f"payload_{n}_bytes"] > 0}
 # Inline data counts as mapped too: what a file carries is far more.
 if total["payload_mapped_bytes"] < 1 << 20: used.discard("mapped")
+if sys.argv[1] == "share-private":
+    # Memory that was private has carried all that was not captured; process_vm none of it.
+    print("used", used)
+    sys.exit(0 if used == {"captured", "mapped"} else 1)
 may = {"auto": {"captured", "mapped", "process_vm"}, "capture": {"captured", "process_vm"}, "pull": {"process_vm"},
-       "deferred": {"captured", "deferred", "mapped", "process_vm"},
+       "deferred": {"captured", "deferred", "mapped", "process_vm"}, "share": {"captured", "mapped", "process_vm"},
        "agent": {"agent"}}[sys.argv[1]]
-must = {"auto": {"captured", "mapped"}}.get(sys.argv[1], may)
+must = {p: {"captured", "mapped"} for p in ("auto", "share")}.get(sys.argv[1], may)
 print("used", used, "expected", must)
 sys.exit(0 if must <= used <= may else 1)
 PY
@@ -47,7 +51,9 @@ addresses = ["10.203.0.2/24"]
 impairments = { drop = 0.01, duplicate = 0.005, reorder = 0.005, corrupt = 0.005, seed = 72 }
 TOML
     fabric_up --config "$testlib_tmp/path.toml" || return
-    attached "$bin/check_bytes" --messages 200 rocemu0 rocemu1 31 && attached "$bin/check_bytes" --shared --messages 200 rocemu0 rocemu1 32 &&
+    attached "$bin/check_bytes" --messages 200 rocemu0 rocemu1 31 || return
+    if [ "$path" = share ]; then carried share-private || return; fi
+    attached "$bin/check_bytes" --shared --messages 200 rocemu0 rocemu1 32 &&
         attached "$bin/check_bytes" --two-processes --qps 4 --messages 60 rocemu0 rocemu1 33 || return
     carried "$path" || return
     "$rocemu" impair rocemu0 && "$rocemu" impair rocemu1 || return
@@ -68,6 +74,24 @@ long_messages() {
     echo "deferred of READs: $before bytes, of SENDs: $after"
     [ "$before" = 0 ] && [ "$after" -gt 0 ] && [ "$after" -le $((sends * 256 << 10)) ] && fabric_down
 }
+# A program whose memory cannot be converted is served as ever, and the log says why. (A limit of file sizes is one reason
+# of several; the unit test has others.)
+share_refused() {
+    printf '[daemon]\npayload = "share"\n' >"$testlib_tmp/path.toml"
+    fabric_up --config "$testlib_tmp/path.toml" || return
+    (ulimit -f 1000000 && attached "$bin/check_bytes" --messages 200 rocemu0 rocemu1 34) || return
+    grep 'stays private: File too large' "$daemon_log" && carried capture && fabric_down
+}
+# userfaultfd(2), UFFD_USER_MODE_ONLY: containers may forbid it.
+share() {
+    if ! python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(323, 1) < 0)'; then
+        echo "userfaultfd is forbidden here"
+        return 77
+    fi
+    preferred share
+}
 for path in auto capture deferred pull agent; do run_test "$path" 150 preferred "$path"; done
+run_test share 150 share
 run_test deferred-long 60 long_messages
+run_test share-refused 60 share_refused
 finish_tests

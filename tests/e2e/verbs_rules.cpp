@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
         return 1;
     }
     using Group = void (*)(rules::Nic&, rules::Nic&);
-    for (const Group group : {rules::posting, rules::errors_and_reset, rules::memory, rules::events, rules::lifetimes, rules::extended, rules::capture, rules::limits, rules::xrc, rules::mapped, rules::deferred, rules::pacing, rules::cases, rules::threads, rules::reuse, rules::endings})
+    for (const Group group : {rules::posting, rules::errors_and_reset, rules::memory, rules::events, rules::lifetimes, rules::extended, rules::capture, rules::limits, rules::xrc, rules::mapped, rules::registered, rules::deferred, rules::pacing, rules::cases, rules::threads, rules::reuse, rules::endings})
         group(a, b);
     rules::forks(argv[1], argv[2]);
     rules::forks_with_receives(argv[1], argv[2]);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
 
 namespace rules {
 
@@ -57,6 +58,14 @@ struct Side {
 
 bool connect(Side& a, Side& b);
 
+// Private memory that stays it: memory not for children no path makes shared (docs/adr/0013-share.md). For rules about what
+// goes away while it is registered: the NIC keeps shared memory, as adapters keep what they have pinned.
+inline void* private_memory(size_t bytes) {
+    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EQUAL(madvise(p, bytes, MADV_DONTFORK), 0);
+    return p;
+}
+
 void posting(Nic& a, Nic& b);
 void errors_and_reset(Nic& a, Nic& b);
 void memory(Nic& a, Nic& b);
@@ -67,6 +76,7 @@ void capture(Nic& a, Nic& b);
 void limits(Nic& a, Nic& b);
 void xrc(Nic& a, Nic& b);
 void mapped(Nic& a, Nic& b);
+void registered(Nic& a, Nic& b);
 void deferred(Nic& a, Nic& b);
 void endings(Nic& a, Nic& b);
 void pacing(Nic& a, Nic& b);

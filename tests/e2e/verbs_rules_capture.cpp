@@ -86,7 +86,7 @@ void refused(Nic& na, Nic& nb, ibv_sge sge, int line) {
 }
 
 void keys(Nic& na, Nic& nb) {
-    void* p = mmap(nullptr, kBig, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* p = private_memory(kBig);
     const auto at = reinterpret_cast<uint64_t>(p);
     ibv_pd* other = ibv_alloc_pd(na.context);
     ibv_mr* foreign = ibv_reg_mr(other, p, kBig, 0);

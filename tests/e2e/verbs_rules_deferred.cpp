@@ -206,7 +206,7 @@ void much(Nic& na, Nic& nb) {
 
 // Rules 7 and 8: addresses that are none, keys that are none, memory that is none.
 void places(Nic& na, Nic& nb) {
-    void* page = mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* page = private_memory(1 << 16);
     ibv_mr* mr = ibv_reg_mr_iova2(nb.pd, page, 1 << 16, 0x7000, IBV_ACCESS_LOCAL_WRITE);
     RULE(mr != nullptr);
     const auto receive = [](Side& s, uint64_t address, uint32_t length, uint32_t key) {
@@ -256,7 +256,7 @@ void places(Nic& na, Nic& nb) {
     EQUAL(ibv_dereg_mr(mr), 0);
     // A READ into memory that is not there.
     Pair p(na, nb);
-    void* gone = mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* gone = private_memory(1 << 16);
     mr = ibv_reg_mr(na.pd, gone, 1 << 16, IBV_ACCESS_LOCAL_WRITE);
     EQUAL(munmap(gone, 1 << 16), 0);
     ibv_sge sge{reinterpret_cast<uint64_t>(gone), kBytes, mr->lkey};

@@ -202,7 +202,7 @@ void memory(Nic& na, Nic& nb) {
     Side a, b;
     RULE(a.make(na, 8) && b.make(nb, 8));
     RULE(connect(a, b));
-    void* page = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* page = private_memory(8192);
     ibv_mr* mr = ibv_reg_mr(na.pd, page, 8192, kLocalWrite);
     munmap(page, 8192);
     ibv_sge sge{reinterpret_cast<uint64_t>(page), 64, mr->lkey};
