@@ -51,6 +51,9 @@ struct Side {
     int to_state(ibv_qp_state state);
     int send(uint64_t id, uint32_t length, unsigned flags = IBV_SEND_SIGNALED, uint32_t offset = 0);
     int receive(uint64_t id, uint32_t length, uint32_t offset = 0);
+    // One WRITE, READ or FETCH_ADD (of 5) between the beginning of our memory and `address` in the other process; the status
+    // of its completion.
+    int transfer(ibv_wr_opcode opcode, const void* address, uint32_t rkey, uint32_t length);
     // Waits up to a few seconds for one completion.
     bool poll(ibv_wc& wc);
     bool nothing();

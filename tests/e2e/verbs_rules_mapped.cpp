@@ -31,21 +31,6 @@ void* map(const File& file, int flags, void* at = nullptr, off_t offset = 0) {
     return mmap(at, kBytes - static_cast<size_t>(offset), PROT_READ | PROT_WRITE, flags, file.fd, offset);
 }
 
-// `length` bytes between the memory of `a` and `address` in the other process; the status of the completion.
-int transfer(Side& a, ibv_wr_opcode opcode, void* address, uint32_t rkey, uint32_t length) {
-    ibv_sge sge{reinterpret_cast<uint64_t>(a.memory.data()), length, a.mr->lkey};
-    ibv_send_wr wr{}, *bad = nullptr;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = opcode;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(address);
-    wr.wr.rdma.rkey = rkey;
-    EQUAL(ibv_post_send(a.qp, &wr, &bad), 0);
-    ibv_wc wc{};
-    return a.poll(wc) ? static_cast<int>(wc.status) : -1;
-}
-
 // Does another process meet a lock on the file? Ours keep off everybody but us.
 bool locked(int fd) {
     std::fflush(stdout);
@@ -97,10 +82,10 @@ void mapped(Nic& na, Nic& nb) {
     ibv_mr* mr = ibv_reg_mr(nb.pd, p, kBytes, kAccess);
     RULE(mr != nullptr);
     std::fill_n(a.memory.begin(), kBytes, uint8_t{0x21});
-    EQUAL(transfer(a, IBV_WR_RDMA_WRITE, p, mr->rkey, kBytes - 3), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_WRITE, p, mr->rkey, kBytes - 3), IBV_WC_SUCCESS);
     RULE(first.all(0, kBytes - 3, 0x21) && first.all(kBytes - 3, 3, 0));
     std::fill_n(a.memory.begin(), kBytes, uint8_t{0});
-    EQUAL(transfer(a, IBV_WR_RDMA_READ, static_cast<uint8_t*>(p) + 1, mr->rkey, 5000), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_READ, static_cast<uint8_t*>(p) + 1, mr->rkey, 5000), IBV_WC_SUCCESS);
     RULE(std::count(a.memory.begin(), a.memory.begin() + 5000, 0x21) == 5000 && a.memory[5000] == 0);
     EQUAL(ibv_dereg_mr(mr), 0);
 
@@ -109,7 +94,7 @@ void mapped(Nic& na, Nic& nb) {
     mr = ibv_reg_mr(nb.pd, p, kBytes - 8192, kAccess);
     RULE(mr != nullptr);
     std::fill_n(a.memory.begin(), kBytes, uint8_t{0x43});
-    EQUAL(transfer(a, IBV_WR_RDMA_WRITE, p, mr->rkey, 20000), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_WRITE, p, mr->rkey, 20000), IBV_WC_SUCCESS);
     RULE(second.all(8192, 20000, 0x43) && second.all(0, 8192, 0) && first.all(0, 20000, 0x21));
     EQUAL(ibv_dereg_mr(mr), 0);
 
@@ -117,7 +102,7 @@ void mapped(Nic& na, Nic& nb) {
     RULE(map(first, MAP_PRIVATE | MAP_FIXED, p) == p);
     mr = ibv_reg_mr(nb.pd, p, kBytes, kAccess);
     RULE(mr != nullptr);
-    EQUAL(transfer(a, IBV_WR_RDMA_WRITE, p, mr->rkey, 20000), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_WRITE, p, mr->rkey, 20000), IBV_WC_SUCCESS);
     RULE(first.all(0, 20000, 0x21) && *static_cast<uint8_t*>(p) == 0x43);
     EQUAL(ibv_dereg_mr(mr), 0);
 
@@ -125,9 +110,9 @@ void mapped(Nic& na, Nic& nb) {
     RULE(map(first, MAP_SHARED | MAP_FIXED, p) == p);
     mr = ibv_reg_mr(nb.pd, p, kBytes, kAccess);
     RULE(mr != nullptr);
-    EQUAL(transfer(a, IBV_WR_RDMA_WRITE, p, mr->rkey, 20000), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_WRITE, p, mr->rkey, 20000), IBV_WC_SUCCESS);
     EQUAL(ftruncate(first.fd, 0), 0);
-    const int status = transfer(a, IBV_WR_RDMA_WRITE, p, mr->rkey, 20000);
+    const int status = a.transfer(IBV_WR_RDMA_WRITE, p, mr->rkey, 20000);
     RULE(status != IBV_WC_SUCCESS && status != -1);
     a.destroy();
     b.destroy();
@@ -137,7 +122,7 @@ void mapped(Nic& na, Nic& nb) {
     Side c, d;
     RULE(c.make(na, 64) && d.make(nb, 64) && connect(c, d));
     std::fill_n(c.memory.begin(), 100, uint8_t{0x55});
-    EQUAL(transfer(c, IBV_WR_RDMA_WRITE, d.memory.data(), d.mr->rkey, 100), IBV_WC_SUCCESS);
+    EQUAL(c.transfer(IBV_WR_RDMA_WRITE, d.memory.data(), d.mr->rkey, 100), IBV_WC_SUCCESS);
     RULE(d.memory[99] == 0x55);
     c.destroy();
     d.destroy();

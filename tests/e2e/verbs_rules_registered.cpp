@@ -26,26 +26,6 @@ struct Area {
     }
 };
 
-// One operation between the beginning of a's memory and `address` in the other process; the status of its completion.
-int transfer(Side& a, ibv_wr_opcode opcode, const void* address, uint32_t rkey, uint32_t length) {
-    ibv_sge sge{reinterpret_cast<uint64_t>(a.memory.data()), length, a.mr->lkey};
-    ibv_send_wr wr{}, *bad = nullptr;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
-    wr.opcode = opcode;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(address);
-    wr.wr.rdma.rkey = rkey;
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-        wr.wr.atomic.remote_addr = reinterpret_cast<uint64_t>(address);
-        wr.wr.atomic.rkey = rkey;
-        wr.wr.atomic.compare_add = 5;
-    }
-    EQUAL(ibv_post_send(a.qp, &wr, &bad), 0);
-    ibv_wc wc{};
-    return a.poll(wc) ? static_cast<int>(wc.status) : -1;
-}
-
 // Begins and ends in the middle of a page.
 void edges(Side& a, Nic& nb) {
     const Area area;
@@ -53,16 +33,16 @@ void edges(Side& a, Nic& nb) {
     ibv_mr* mr = ibv_reg_mr(nb.pd, first, kBytes, kAccess);
     RULE(mr != nullptr);
     std::fill_n(a.memory.begin(), kBytes, uint8_t{0x31});
-    EQUAL(transfer(a, IBV_WR_RDMA_WRITE, first, mr->rkey, kBytes), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_WRITE, first, mr->rkey, kBytes), IBV_WC_SUCCESS);
     RULE(area.all(40, kBytes, 0x31) && area.all(0, 40, 0) && area.all(40 + kBytes, 1000, 0));
     area.base[4095] = area.base[4096] = 0x32;
     first[kBytes - 1] = 0x33;
-    EQUAL(transfer(a, IBV_WR_RDMA_READ, first, mr->rkey, kBytes), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_READ, first, mr->rkey, kBytes), IBV_WC_SUCCESS);
     RULE(a.memory[4055] == 0x32 && a.memory[4056] == 0x32 && a.memory[4057] == 0x31 && a.memory[kBytes - 1] == 0x33);
     for (uint8_t* at : {first, area.base + 8192, first + kBytes - 8}) {
         uint64_t value = 1;
         std::memcpy(at, &value, sizeof value);
-        EQUAL(transfer(a, IBV_WR_ATOMIC_FETCH_AND_ADD, at, mr->rkey, 8), IBV_WC_SUCCESS);
+        EQUAL(a.transfer(IBV_WR_ATOMIC_FETCH_AND_ADD, at, mr->rkey, 8), IBV_WC_SUCCESS);
         std::memcpy(&value, at, sizeof value);
         EQUAL(value, 6);
     }
@@ -89,13 +69,13 @@ void child_has_a_copy(Side& a, Nic& nb) {
     }
     std::fill_n(area.base + 50'000, 50'000, uint8_t{0x43});
     std::fill_n(a.memory.begin(), 50'000, uint8_t{0x42});
-    EQUAL(transfer(a, IBV_WR_RDMA_WRITE, area.base, mr->rkey, 50'000), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_WRITE, area.base, mr->rkey, 50'000), IBV_WC_SUCCESS);
     EQUAL(write(gate[1], "g", 1), 1);
     int status = 1;
     waitpid(child, &status, 0);
     EQUAL(status, 0);
     RULE(area.all(0, 50'000, 0x42) && area.all(50'000, 50'000, 0x43) && area.all(100'000, kArea - 100'000, 0x41));
-    EQUAL(transfer(a, IBV_WR_RDMA_READ, area.base, mr->rkey, 1000), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_READ, area.base, mr->rkey, 1000), IBV_WC_SUCCESS);
     RULE(std::count(a.memory.begin(), a.memory.begin() + 1000, 0x42) == 1000);
     EQUAL(ibv_dereg_mr(mr), 0);
     close(gate[0]);
@@ -118,10 +98,10 @@ void while_written(Side& a, Nic& nb) {
         ibv_mr* part = ibv_reg_mr(nb.pd, area.base + 4096, 65536, kAccess);
         RULE(mr != nullptr && part != nullptr);
         std::fill_n(a.memory.begin(), 4000, round);
-        EQUAL(transfer(a, IBV_WR_RDMA_WRITE, area.base + 4096, part->rkey, 4000), IBV_WC_SUCCESS);
+        EQUAL(a.transfer(IBV_WR_RDMA_WRITE, area.base + 4096, part->rkey, 4000), IBV_WC_SUCCESS);
         RULE(area.all(4096, 4000, round));
         EQUAL(ibv_dereg_mr(round % 2 != 0 ? mr : part), 0);
-        EQUAL(transfer(a, IBV_WR_RDMA_READ, area.base + 4096, round % 2 != 0 ? part->rkey : mr->rkey, 4000), IBV_WC_SUCCESS);
+        EQUAL(a.transfer(IBV_WR_RDMA_READ, area.base + 4096, round % 2 != 0 ? part->rkey : mr->rkey, 4000), IBV_WC_SUCCESS);
         RULE(a.memory[3999] == round);
         EQUAL(ibv_dereg_mr(round % 2 != 0 ? part : mr), 0);
     }
@@ -140,12 +120,12 @@ void other_memory(Side& a, Nic& nb) {
     std::fill_n(before.base, kArea, uint8_t{0x51});
     EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, after.base + 100, kBytes, 0), 0);
     std::fill_n(a.memory.begin(), kBytes, uint8_t{0x52});
-    EQUAL(transfer(a, IBV_WR_RDMA_WRITE, after.base + 100, mr->rkey, kBytes), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_WRITE, after.base + 100, mr->rkey, kBytes), IBV_WC_SUCCESS);
     RULE(after.all(100, kBytes, 0x52) && before.all(0, kArea, 0x51));
     EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_READ), 0);
-    EQUAL(transfer(a, IBV_WR_RDMA_READ, after.base + 100, mr->rkey, 4096), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_READ, after.base + 100, mr->rkey, 4096), IBV_WC_SUCCESS);
     EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kAccess), 0);
-    EQUAL(transfer(a, IBV_WR_RDMA_WRITE, after.base + 4096, mr->rkey, 8192), IBV_WC_SUCCESS);
+    EQUAL(a.transfer(IBV_WR_RDMA_WRITE, after.base + 4096, mr->rkey, 8192), IBV_WC_SUCCESS);
     RULE(after.all(100, kBytes, 0x52));
     EQUAL(ibv_dereg_mr(mr), 0);
     RULE(after.all(100, kBytes, 0x52) && before.all(0, kArea, 0x51));

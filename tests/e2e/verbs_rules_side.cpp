@@ -121,6 +121,26 @@ int Side::receive(uint64_t id, uint32_t length, uint32_t offset) {
     return rc;
 }
 
+int Side::transfer(ibv_wr_opcode opcode, const void* address, uint32_t rkey, uint32_t length) {
+    ibv_sge sge{reinterpret_cast<uint64_t>(memory.data()), length, mr->lkey};
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.atomic.remote_addr = reinterpret_cast<uint64_t>(address);
+        wr.wr.atomic.rkey = rkey;
+        wr.wr.atomic.compare_add = 5;
+    } else {
+        wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(address);
+        wr.wr.rdma.rkey = rkey;
+    }
+    EQUAL(ibv_post_send(qp, &wr, &bad), 0);
+    ibv_wc wc{};
+    return poll(wc) ? static_cast<int>(wc.status) : -1;
+}
+
 bool Side::poll(ibv_wc& wc) {
     const time_t end = time(nullptr) + 8;
     do {
