@@ -66,6 +66,7 @@ class Share {
     [[nodiscard]] bool file_is_open() const;
     [[nodiscard]] std::vector<Piece> mappings_of(const std::vector<Range>& in_file, bool& all) const;
     void sweep(uint32_t slot);
+    void copy_mappings() const;
 
     Mutex lock_;
     ConversionFile file_;

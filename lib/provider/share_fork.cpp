@@ -45,14 +45,18 @@ void Share::in_parent() {
     lock_.unlock();
 }
 
-void Share::in_child() {
+void Share::copy_mappings() const {
     MapsReader maps;
-    for (Vma vma; file_.inode != 0 && maps.next(vma);) {
+    for (Vma vma; maps.next(vma);) {
         if (!vma.shared || !vma.is_of(file_.device, file_.inode)) continue;
         const int error = make_private(file_, {vma.start, vma.end, vma.offset, vma.protection()}, Writers::None);
         // Better none than the parent's.
         if (error != 0 && error != EBUSY) mprotect(reinterpret_cast<void*>(vma.start), vma.end - vma.start, PROT_NONE);
     }
+}
+
+void Share::in_child() {
+    if (file_.inode != 0) copy_mappings();
     const char done = 1;
     if (fork_pipe_[1] >= 0) (void)syscall(SYS_write, fork_pipe_[1], &done, 1);
     close_both(fork_pipe_);
