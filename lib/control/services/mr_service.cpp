@@ -97,7 +97,7 @@ void handle(Call& call, const abi::RegMrRequest& request) {
 void remove_mr(Control& control, const std::shared_ptr<Session>& session, uint32_t key, std::function<void()> done) {
     const auto it = session->mrs.find(key);
     const uint32_t pd_id = it->second.pd;
-    const auto file = it->second.file;  // mapped until no shard knows it any more
+    auto file = std::move(it->second.file);  // mapped until no shard knows it any more
     session->mrs.erase(it);
     control.call_all(
         session,
@@ -106,7 +106,8 @@ void remove_mr(Control& control, const std::shared_ptr<Session>& session, uint32
             shard.unmap_region(id, key);
             return shard.payload_passed(id, fence);
         },
-        [&control, session, key, pd_id, file, done = std::move(done)] {
+        [&control, session, key, pd_id, file = std::move(file), done = std::move(done)]() mutable {
+            file.reset();  // before the program learns that it has its memory for itself
             control.keys.give_back(key);
             if (const auto pd = session->pds.find(pd_id); pd != session->pds.end()) --pd->second.users;
             done();
@@ -138,7 +139,7 @@ void handle(Call& call, const abi::ReregMrRequest& request) {
     ++session.pds.at(region.pd).users;
     --session.pds.at(mr.pd).users;
     // The file, if there was one, lies behind the old registration: it stays until no shard knows that any more.
-    const auto before = std::move(mr.file);
+    auto before = std::move(mr.file);
     const auto file = mr.file = map_file(call, request.file, region);
     region.mapped = file != nullptr;
     mr.pd = region.pd;
@@ -155,7 +156,10 @@ void handle(Call& call, const abi::ReregMrRequest& request) {
             }
             return shard.payload_passed(id, fence);
         },
-        [before, reply = call.reply]() mutable { reply.send(abi::ReregMrReply{}); });
+        [before = std::move(before), reply = call.reply]() mutable {
+            before.reset();  // unmapped when the program learns it
+            reply.send(abi::ReregMrReply{});
+        });
 }
 
 void handle(Call& call, const abi::DeregMrRequest& request) {
