@@ -75,8 +75,13 @@ void Placement::release(PlaceJob* job) {
 }
 
 bool Placement::run(QpRecord& record, std::span<Frame*> frames, Instant now) {
-    bool any = place(record, frames, now);
-    // What was missing may have come, or room: those that waited for it, until none is left that may go on.
+    const bool any = place(record, frames, now);
+    return record.kept.head == nullptr ? any : place_kept(record, now) || any;
+}
+
+// What was missing may have come, or room: those that waited for it, until none is left that may go on.
+bool Placement::place_kept(QpRecord& record, Instant now) {
+    bool any = false;
     std::array<Frame, KeptFrames::kPerReplay> again;
     std::array<Frame*, KeptFrames::kPerReplay> list;
     uint32_t n = 0;

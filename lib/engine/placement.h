@@ -82,6 +82,7 @@ class Placement {
 
   private:
     bool place(QpRecord& record, std::span<Frame*> frames, Instant now);
+    bool place_kept(QpRecord& record, Instant now);
     void release_held(QpRecord& record);
     PlaceJob* take(const QpRecord& record);
     void release(PlaceJob* job);

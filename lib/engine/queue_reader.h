@@ -29,8 +29,13 @@ struct QueueReader {
     // Those that wait, a few.
     void prefetch_slots() const {
         constexpr uint32_t kSlots = 4;
-        for (uint32_t i = 0; i < std::min(available(), kSlots); ++i)
-            __builtin_prefetch(view.slots + size_t{(consumer + i) & (view.entries - 1)} * view.stride);
+        for (uint32_t i = 0; i < std::min(available(), kSlots); ++i) prefetch_slot(i);
+    }
+    // The slot `ahead` behind the next one: its WQE, and where small payload of it begins.
+    void prefetch_slot(uint32_t ahead) const {
+        const std::byte* slot = view.slots + size_t{(consumer + ahead) & (view.entries - 1)} * view.stride;
+        __builtin_prefetch(slot);
+        __builtin_prefetch(slot + std::min(view.stride - 1, 64u));
     }
     void publish() { view.header->consumer.store(consumer, std::memory_order_release); }
     // RESET: both sides start again at 0 (abi/queues.h).

@@ -15,21 +15,22 @@ void post_receive(transport::Qp& qp, const QueueReader& reader, uint32_t max_sge
     const std::byte* slot = reader.slot();
     abi::RqWqe copy;
     std::memcpy(&copy, slot, sizeof copy);
-    std::array<Sge, kMaxSgesPerWqe> sges;
-    transport::RecvWqe wqe;
+    const auto [wqe, sges] = qp.post_recv();
     wqe.wr_id = copy.wr_id;
     wqe.index = reader.consumer;
     wqe.srq = srq;
-    uint32_t count = 0;
     if (copy.num_sge > std::min(max_sge, kMaxSgesPerWqe)) {
         wqe.preset_error = WcStatus::LocQpOpErr;
-    } else {
-        count = copy.num_sge;
-        std::memcpy(sges.data(), slot + sizeof copy, count * sizeof(Sge));
-        for (uint32_t s = 0; s < count; ++s) wqe.length += sges[s].length;
-        wqe.num_sge = static_cast<uint8_t>(count);
+        return;
     }
-    qp.post_recv(wqe, {sges.data(), count});
+    const size_t held = std::min<size_t>(copy.num_sge, sges.size());
+    for (size_t s = 0; s < copy.num_sge; ++s) {
+        Sge sge;
+        std::memcpy(&sge, slot + sizeof copy + s * sizeof sge, sizeof sge);
+        wqe.length += sge.length;
+        if (s < held) sges[s] = sge;
+    }
+    wqe.num_sge = static_cast<uint8_t>(held);
 }
 
 bool top_up_receives(QpRecord& record) {

@@ -15,6 +15,9 @@ namespace rocemu::engine {
 
 namespace {
 
+// Slots that are asked for in front of the one that is read: each comes from the cache of the program's processor.
+constexpr uint32_t kSlotsAhead = 4;
+
 // How long a program is waited for that should come back and capture, from the moment when room for it got free.
 constexpr Duration kPatience = 100 * kMicrosecond;
 // WQEs that are gathered at once when it did not come: twice as many each time, half as many when it came. So a program
@@ -65,17 +68,17 @@ bool may_use(const QpRecord& record, uint32_t ah) {
 
 }  // namespace
 
-uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const SqLimits& limits,
-                     transport::SendWqe& out, std::span<Sge, kMaxSgesPerWqe> sges) {
+void decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const SqLimits& limits,
+                 transport::SendSlot into) {
+    transport::SendWqe& out = into.wqe;
     const transport::QpCaps& caps = limits.caps;
     static_assert(sizeof(Sge) == sizeof(abi::WqeSge));
-    out = {};
     out.wr_id = wqe.wr_id;
     out.index = index;
     out.flags = wqe.flags;
     if (!transport::request_supported(limits.type, static_cast<WrOpcode>(wqe.opcode))) {
         out.preset_error = WcStatus::LocQpOpErr;
-        return 0;
+        return;
     }
     out.opcode = static_cast<WrOpcode>(wqe.opcode);
     out.imm_data = wqe.imm_data;
@@ -97,30 +100,31 @@ uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t inde
             out.length = wqe.length;
             out.mapped = slot + sizeof(abi::SqWqe);
         }
-        return 0;
+        return;
     }
-    const uint32_t most = std::min(caps.max_send_sge, kMaxSgesPerWqe);
+    const auto most = static_cast<uint32_t>(std::min<size_t>(caps.max_send_sge, into.sges.size()));
     const bool staged = wqe.payload_kind == static_cast<uint8_t>(abi::PayloadKind::Staged);
     if ((!staged && wqe.payload_kind != static_cast<uint8_t>(abi::PayloadKind::Sges)) || wqe.num_sge > most) {
         out.preset_error = WcStatus::LocQpOpErr;
-        return 0;
+        return;
     }
-    std::memcpy(sges.data(), slot + sizeof(abi::SqWqe), wqe.num_sge * sizeof(Sge));
     uint64_t total = 0;
-    for (uint32_t i = 0; i < wqe.num_sge; ++i) total += sges[i].length;
+    for (uint32_t i = 0; i < wqe.num_sge; ++i) {
+        std::memcpy(&into.sges[i], slot + sizeof(abi::SqWqe) + i * sizeof(Sge), sizeof(Sge));
+        total += into.sges[i].length;
+    }
     // IBTA C9-6: a message has at most 2^31 bytes.
     if (total > kMaxMessageBytes) {
         out.preset_error = WcStatus::LocLenErr;
-        return 0;
+        return;
     }
     out.num_sge = wqe.num_sge;
     out.length = static_cast<uint32_t>(total);
     if (staged && total != 0 && (wqe.stage_ref & abi::kStageReady) &&
         (!transport::may_be_inline(limits.type, out.opcode) || !locate(wqe, slot, limits, out))) {
         out.preset_error = WcStatus::LocQpOpErr;
-        return 0;
+        out.num_sge = 0;
     }
-    return wqe.num_sge;
 }
 
 FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
@@ -134,9 +138,10 @@ FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
     bool waits = false;
     const uint32_t n = std::min({waiting, limit, record.qp.send_room()});
     const SqLimits limits{record.setup.config.type, record.setup.config.caps, record.sq.view.stride, record.session->setup.stage};
-    std::array<Sge, kMaxSgesPerWqe> sges;
+    for (uint32_t i = 0; i < std::min(n, kSlotsAhead); ++i) record.sq.prefetch_slot(i);
     uint32_t& fetched = result.fetched;
     for (; fetched < n; ++fetched) {
+        if (fetched + kSlotsAhead < n) record.sq.prefetch_slot(kSlotsAhead);
         std::byte* slot = record.sq.slot();
         abi::SqWqe copy;
         std::memcpy(&copy, slot, sizeof copy);
@@ -152,11 +157,10 @@ FetchResult fetch_sends(QpRecord& record, uint32_t limit, Instant now) {
             }
             record.capture.due = kNever;
         }
-        transport::SendWqe wqe;
-        const uint32_t count = decode_send(copy, slot, record.sq.consumer, limits, wqe, sges);
-        if (record.type() == QpType::Ud && wqe.preset_error == WcStatus::Success && !may_use(record, wqe.ah))
-            wqe.preset_error = WcStatus::LocQpOpErr;
-        record.qp.post_send(wqe, {sges.data(), count}, now);
+        const transport::SendSlot into = record.qp.post_send();
+        decode_send(copy, slot, record.sq.consumer, limits, into);
+        if (record.type() == QpType::Ud && into.wqe.preset_error == WcStatus::Success && !may_use(record, into.wqe.ah))
+            into.wqe.preset_error = WcStatus::LocQpOpErr;
         ++record.sq.consumer;
     }
     // The program may have changed what was waited for, or taken it back.

@@ -27,9 +27,9 @@ struct SqLimits {
 
 // Shape only: opcode known to QPs of this type, counts within the capabilities, total at most 2^31, what is staged within
 // the stage. Keys and addresses are the core's. `slot`: the WQE in shared memory; `wqe` is the copy already taken of its
-// header. Fills `out` and `sges` (room for caps.max_send_sge, at most kMaxSgesPerWqe); returns the number of SGEs.
-uint32_t decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const SqLimits& limits,
-                     transport::SendWqe& out, std::span<Sge, kMaxSgesPerWqe> sges);
+// header. Fills `out`, which is empty.
+void decode_send(const abi::SqWqe& wqe, const std::byte* slot, uint32_t index, const SqLimits& limits,
+                 transport::SendSlot out);
 
 struct FetchResult {
     uint32_t fetched = 0;

@@ -173,20 +173,15 @@ bool Completer::place(SendEntry& e, uint64_t offset, const void* source, uint32_
         fail(WcStatus::LocProtErr);
         return false;
     }
-    const DmaOp op{source,
-                   0,
-                   q_.una_seq,
-                   0,
-                   0,
-                   static_cast<uint16_t>(length),
-                   static_cast<uint8_t>(count),
-                   DmaKind::Place,
-                   DmaOwner::Completer,
-                   false,
-                   e.wqe.length <= kMaxDeferredBytes,
-                   false,
-                   e.wqe.index};
-    e.dma_mark = q_.data_mark = ctx_.dma.push(op, {segments.data(), count});
+    DmaOp& op = ctx_.dma.push({segments.data(), count});
+    op.source = source;
+    op.ref = q_.una_seq;
+    op.length = static_cast<uint16_t>(length);
+    op.kind = DmaKind::Place;
+    op.owner = DmaOwner::Completer;
+    op.deferrable = e.wqe.length <= kMaxDeferredBytes;
+    op.wqe_index = e.wqe.index;
+    e.dma_mark = q_.data_mark = ctx_.dma.mark();
     return true;
 }
 

@@ -32,19 +32,19 @@ struct AtomicOperands {
 };
 
 struct DmaOp {
-    const void* source;   // Place, Store: bytes in the frame; atomics: AtomicOperands
-    uint64_t packet;      // extended PSN of the packet: where a failure is NAKed
-    uint64_t ref;         // responder: receive or resource number; completer: WQE number
-    uint64_t ack_packet;  // 0, or: when this is placed, everything up to this PSN may be acknowledged ...
-    uint32_t ack_msn;     // ... with this MSN
-    uint16_t length;      // bytes; one packet's payload
-    uint8_t segments;
-    DmaKind kind;
-    DmaOwner owner;
-    bool takes_receive;  // `ref` is a receive WQE (SEND)
-    bool deferrable = false;  // DmaRequest
-    bool ends_write = false;  // DmaRequest
-    uint32_t wqe_index = 0;  // as in its completion; for `deferrable`
+    const void* source = nullptr;  // Place, Store: bytes in the frame; atomics: AtomicOperands
+    uint64_t packet = 0;           // extended PSN of the packet: where a failure is NAKed
+    uint64_t ref = 0;              // responder: receive or resource number; completer: WQE number
+    uint64_t ack_packet = 0;       // 0, or: when this is placed, everything up to this PSN may be acknowledged ...
+    uint32_t ack_msn = 0;          // ... with this MSN
+    uint16_t length = 0;           // bytes; one packet's payload
+    uint8_t segments = 0;
+    DmaKind kind = DmaKind::Place;
+    DmaOwner owner = DmaOwner::None;
+    bool takes_receive = false;  // `ref` is a receive WQE (SEND)
+    bool deferrable = false;     // DmaRequest
+    bool ends_write = false;     // DmaRequest
+    uint32_t wqe_index = 0;      // as in its completion; for `deferrable`
 };
 
 // The most SGEs a WQE may have, and so the most segments of a packet.
@@ -63,11 +63,14 @@ class DmaQueue {
     // What one side may leave to the other.
     [[nodiscard]] uint32_t half() const { return ops_.capacity() / 2; }
 
-    // Returns the mark behind the operation. Precondition: has_room().
-    uint64_t push(const DmaOp& op, std::span<const memory::Segment> segments) {
+    // One more operation, empty but for its segments: the caller fills it where it lies (a copy of what was just written
+    // field by field waits for those stores). mark() is behind it. Precondition: has_room().
+    DmaOp& push(std::span<const memory::Segment> segments) {
         for (const auto& s : segments) segments_.push(s);
-        ops_.push(op);
-        return ops_.tail();
+        DmaOp& op = ops_.push();
+        op = DmaOp{};
+        op.segments = static_cast<uint8_t>(segments.size());
+        return op;
     }
     [[nodiscard]] uint64_t mark() const { return ops_.tail(); }
     [[nodiscard]] uint64_t placed(DmaOwner owner) const {

@@ -17,12 +17,11 @@ inline void push_placement(DmaQueue& dma, uint64_t psn, std::span<const std::byt
                            std::span<const memory::Segment> segments, uint64_t receive, const ReceiveEntry* entry,
                            uint64_t offset, bool last) {
     if (payload.empty()) return;
-    DmaOp op{};
+    DmaOp& op = dma.push(segments);
     op.source = payload.data();
     op.packet = psn;
     op.ref = receive;
     op.length = static_cast<uint16_t>(payload.size());
-    op.segments = static_cast<uint8_t>(segments.size());
     op.kind = DmaKind::Place;
     op.owner = DmaOwner::Responder;
     op.takes_receive = entry != nullptr;
@@ -31,7 +30,6 @@ inline void push_placement(DmaQueue& dma, uint64_t psn, std::span<const std::byt
         op.wqe_index = entry->wqe.index;
         op.deferrable = offset < kMaxDeferredBytes;
     }
-    dma.push(op, segments);
 }
 
 // The message is complete with this packet; its receive completes when all that was placed so far is there.

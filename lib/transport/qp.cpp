@@ -13,6 +13,17 @@
 
 namespace rocemu::transport {
 
+namespace {
+
+template <typename Slot, typename Wqe>
+void fill(Slot slot, const Wqe& wqe, std::span<const Sge> sges) {
+    slot.wqe = wqe;
+    slot.wqe.num_sge = static_cast<uint8_t>(std::min(sges.size(), slot.sges.size()));
+    std::copy_n(sges.data(), slot.wqe.num_sge, slot.sges.data());
+}
+
+}  // namespace
+
 struct Qp::Impl {
     Impl(Qp* qp, const QpConfig& config, Environment env)
         : ctx(qp, config, env),
@@ -122,7 +133,11 @@ uint32_t Qp::send_room() const {
 }
 
 void Qp::post_send(const SendWqe& wqe, std::span<const Sge> sges, Instant) {
-    impl_->send_queue.post(wqe, sges);
+    fill(post_send(), wqe, sges);
+}
+
+SendSlot Qp::post_send() {
+    return impl_->send_queue.post();
 }
 
 uint32_t Qp::recv_room() const {
@@ -130,7 +145,11 @@ uint32_t Qp::recv_room() const {
 }
 
 void Qp::post_recv(const RecvWqe& wqe, std::span<const Sge> sges) {
-    impl_->receive_queue.post(wqe, sges);
+    fill(post_recv(), wqe, sges);
+}
+
+RecvSlot Qp::post_recv() {
+    return impl_->receive_queue.post();
 }
 
 uint32_t Qp::recv_free() const {

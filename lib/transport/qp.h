@@ -84,8 +84,11 @@ class Qp {
 
     [[nodiscard]] uint32_t send_room() const;  // how many SendWqe may be posted now
     void post_send(const SendWqe& wqe, std::span<const Sge> sges, Instant now);
+    // The same without a copy: the caller fills the slot before it asks the QP for anything else.
+    [[nodiscard]] SendSlot post_send();
     [[nodiscard]] uint32_t recv_room() const;
     void post_recv(const RecvWqe& wqe, std::span<const Sge> sges);
+    [[nodiscard]] RecvSlot post_recv();
     [[nodiscard]] uint32_t recv_free() const;  // posted here and not taken by a message
     // How many receive WQEs wait behind those posted here: the peer is promised them too, and a packet for which there
     // is no room for one is dropped instead of refused.

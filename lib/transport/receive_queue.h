@@ -33,13 +33,12 @@ class ReceiveQueue {
     ReceiveQueue(uint32_t wqes, uint32_t max_sge, std::pmr::memory_resource* memory)
         : ring(wqes, memory), stride_(std::max(max_sge, 1u)), sges_(size_t{ring.slots()} * stride_, memory) {}
 
-    void post(const RecvWqe& wqe, std::span<const Sge> sges) {
+    // One more WQE, empty, and the room for its SGEs: the caller fills both where they lie.
+    RecvSlot post() {
         const uint64_t seq = ring.tail();
         ReceiveEntry& e = ring.push();
         e = ReceiveEntry{};
-        e.wqe = wqe;
-        e.wqe.num_sge = static_cast<uint8_t>(std::min<size_t>(sges.size(), stride_));
-        std::copy_n(sges.data(), e.wqe.num_sge, sges_.data() + size_t{ring.slot_of(seq)} * stride_);
+        return {e.wqe, {sges_.data() + size_t{ring.slot_of(seq)} * stride_, stride_}};
     }
     [[nodiscard]] std::span<const Sge> sges_of(uint64_t seq) const {
         return {sges_.data() + size_t{ring.slot_of(seq)} * stride_, ring.at(seq).wqe.num_sge};

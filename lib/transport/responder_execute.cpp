@@ -60,32 +60,28 @@ void Responder::execute_atomic(const Request& r) {
     const bool swaps = r.op.operation == Operation::CompareSwap;
     Resource& res = add_resource(r, ResourceKind::Atomic, 1);
     res.operands = swaps ? AtomicOperands{eth.compare, eth.swap_or_add} : AtomicOperands{eth.swap_or_add, 0};
-    const DmaOp op{&res.operands,
-                   r.psn,
-                   resources_.newest_number(),
-                   0,
-                   0,
-                   sizeof(uint64_t),
-                   1,
-                   swaps ? DmaKind::CompareSwap : DmaKind::FetchAdd,
-                   DmaOwner::Responder,
-                   false};
-    res.mark = ctx_.dma.push(op, {r.segments.data(), 1});
+    DmaOp& op = ctx_.dma.push({r.segments.data(), 1});
+    op.source = &res.operands;
+    op.packet = r.psn;
+    op.ref = resources_.newest_number();
+    op.length = sizeof(uint64_t);
+    op.kind = swaps ? DmaKind::CompareSwap : DmaKind::FetchAdd;
+    op.owner = DmaOwner::Responder;
+    res.mark = ctx_.dma.mark();
     ctx_.count(Counter::rx_atomic_requests);
 }
 
 // A19: one store; the answer, a READ response of no bytes, says that it has been done.
 void Responder::execute_atomic_write(const Request& r) {
     Resource& res = add_resource(r, ResourceKind::AtomicWrite, 1);
-    DmaOp op{};
+    DmaOp& op = ctx_.dma.push({r.segments.data(), 1});
     op.source = r.packet.payload.data();
     op.packet = r.psn;
     op.ref = resources_.newest_number();
     op.length = sizeof(uint64_t);
-    op.segments = 1;
     op.kind = DmaKind::Store;
     op.owner = DmaOwner::Responder;
-    res.mark = ctx_.dma.push(op, {r.segments.data(), 1});
+    res.mark = ctx_.dma.mark();
     ctx_.count(Counter::rx_write_requests);
 }
 

@@ -54,13 +54,12 @@ class SendQueue {
     SendQueue(uint32_t wqes, uint32_t max_sge, std::pmr::memory_resource* memory)
         : ring(wqes, memory), stride_(std::max(max_sge, 1u)), sges_(size_t{ring.slots()} * stride_, memory) {}
 
-    void post(const SendWqe& wqe, std::span<const Sge> sges) {
+    // One more WQE, empty, and the room for its SGEs: the caller fills both where they lie.
+    SendSlot post() {
         const uint64_t seq = ring.tail();
         SendEntry& e = ring.push();
         e = SendEntry{};
-        e.wqe = wqe;
-        e.wqe.num_sge = static_cast<uint8_t>(std::min<size_t>(sges.size(), stride_));
-        std::copy_n(sges.data(), e.wqe.num_sge, slot(seq));
+        return {e.wqe, {slot(seq), stride_}};
     }
     [[nodiscard]] std::span<const Sge> sges_of(uint64_t seq) const {
         return {sges_.data() + size_t{ring.slot_of(seq)} * stride_, ring.at(seq).wqe.num_sge};

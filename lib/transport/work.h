@@ -45,4 +45,14 @@ struct RecvWqe {
     WcStatus preset_error = WcStatus::Success;
 };
 
+// A WQE in the core's queue before it is filled, num_sge and the SGEs it counts included.
+struct SendSlot {
+    SendWqe& wqe;
+    std::span<Sge> sges;
+};
+struct RecvSlot {
+    RecvWqe& wqe;
+    std::span<Sge> sges;
+};
+
 }  // namespace rocemu::transport
