@@ -45,6 +45,10 @@ Placement::Placement(payload::PayloadMover& mover, const memory::KeyTable& keys,
     }
 }
 
+bool Placement::place(const memory::Segment& segment, const std::byte* source, bool ends_write) {
+    return mover_.place(segment.space, {const_cast<std::byte*>(source), segment.va, segment.length, segment.key}, ends_write);
+}
+
 bool Placement::admits(const QpRecord& record) const {
     const uint32_t room = held_.room();
     if (record.session->frames_held < kHeldPerSession) return room >= kHeldFramesReserved;

@@ -43,7 +43,7 @@ struct PlaceJob {
     transport::DmaBatch batch;
 };
 
-class Placement {
+class Placement final : public transport::DirectMemory {
   public:
     static constexpr uint32_t kJobs = 256;
     static constexpr uint32_t kReservedJobs = 32;  // for sessions with nothing out
@@ -60,6 +60,8 @@ class Placement {
     static constexpr uint64_t kCookieBit = uint64_t{1} << 63;
 
     Placement(payload::PayloadMover& mover, const memory::KeyTable& keys, Completions& completions);
+
+    bool place(const memory::Segment& segment, const std::byte* source, bool ends_write) override;
 
     // May a packet that is read later (frame_view.h) be handed to the core? No: it must be dropped, its frame could not
     // be kept.

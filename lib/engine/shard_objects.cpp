@@ -185,7 +185,7 @@ void Shard::create_qp(const QpSetup& setup) {
     Device& device = impl_->device(setup.device);
     std::pmr::memory_resource* const memory = impl_->qp_memory.or_checked();
     OwnedRecord record(std::pmr::polymorphic_allocator<>(memory).new_object<QpRecord>(
-                           setup, transport::Environment{impl_->keys, device.counters, memory}, device, session,
+                           setup, transport::Environment{impl_->keys, device.counters, memory, &impl_->placement}, device, session,
                            impl_->cq_ring(setup.send_cq), impl_->cq_ring(setup.recv_cq)),
                        FreeRecord{memory});
     if (setup.srq != 0) record->srq = impl_->srqs.at(setup.srq).get();

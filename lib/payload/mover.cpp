@@ -11,6 +11,7 @@
 #include <deque>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "abi/null_region.h"
@@ -44,9 +45,13 @@ struct Space {
     Mappings mappings;
     std::unique_ptr<DeferredStage> deferred;
     std::deque<WaitingJob> waiting;
+    uint64_t placed_bytes = 0;  // by place(), not counted yet
 };
 
 constexpr uint32_t kTailBytes = 8;
+
+// A19: an ATOMIC WRITE must not fall between the read and the write of another atomic. (Who looks like one may too.)
+bool is_word(const Piece& piece) { return piece.length == 8 && piece.va % 8 == 0; }
 
 // Ascending; the last 8 bytes of the last piece by themselves, after all others.
 bool copy_piece(Direction direction, const Piece& piece, std::byte* theirs, bool last) {
@@ -102,8 +107,7 @@ struct PayloadMover::Impl {
                 return fault(&space, cookie, static_cast<uint32_t>(i), result);
             bytes += piece.length;
         }
-        counters.add(Counter::payload_mapped_bytes, bytes);
-        if (space.info.stats) space.info.stats->mapped_bytes.fetch_add(bytes, std::memory_order_relaxed);
+        count_mapped(space, bytes);
         result = {cookie, Outcome::Done, 0, 0};
         return Outcome::Done;
     }
@@ -136,6 +140,16 @@ struct PayloadMover::Impl {
     // Empty, if no other shard can come in between.
     std::unique_lock<std::mutex> exclude(uint64_t va) {
         return locks == nullptr ? std::unique_lock<std::mutex>{} : std::unique_lock{locks->of(va)};
+    }
+
+    void count_mapped(Space& space, uint64_t bytes) {
+        counters.add(Counter::payload_mapped_bytes, bytes);
+        if (space.info.stats) space.info.stats->mapped_bytes.fetch_add(bytes, std::memory_order_relaxed);
+    }
+
+    // What the agent has not done yet stays in front, what waits too, and what was deferred.
+    static bool nothing_before(const Space& space) {
+        return space.waiting.empty() && !(space.agent && space.agent->busy()) && (!space.deferred || space.deferred->empty());
     }
 
     Outcome copy_now(Space& space, Direction direction, std::span<const Piece> pieces, uint64_t cookie, Instant now, Result& result);
@@ -199,8 +213,7 @@ void PayloadMover::remove_space(memory::SpaceId id) {
 
 Outcome PayloadMover::Impl::copy_now(Space& space, Direction direction, std::span<const Piece> pieces, uint64_t cookie,
                                     Instant now, Result& result) {
-    // A19: an ATOMIC WRITE must not fall between the read and the write of another atomic. (Who looks like one may too.)
-    const bool word = direction == Direction::ToSpace && pieces.size() == 1 && pieces[0].length == 8 && pieces[0].va % 8 == 0;
+    const bool word = direction == Direction::ToSpace && pieces.size() == 1 && is_word(pieces[0]);
     const auto lock = word ? exclude(pieces[0].va) : std::unique_lock<std::mutex>{};
     const Outcome mapped = copy_mapped(space, direction, pieces, cookie, result);
     if (mapped != Outcome::Pending) return mapped;
@@ -297,6 +310,17 @@ Outcome PayloadMover::atomic(memory::SpaceId id, bool compare_swap, uint64_t va,
     return Outcome::Pending;
 }
 
+bool PayloadMover::place(memory::SpaceId id, const Piece& piece, bool ends_write) {
+    Space* space = impl_->find(id);
+    if (space == nullptr || space->mappings.empty() || !Impl::nothing_before(*space)) return false;
+    std::byte* const theirs = space->mappings.find(piece);
+    if (theirs == nullptr) return false;
+    const auto lock = is_word(piece) ? impl_->exclude(piece.va) : std::unique_lock<std::mutex>{};
+    if (!copy_piece(Direction::ToSpace, piece, theirs, ends_write)) return false;
+    space->placed_bytes += piece.length;
+    return true;
+}
+
 bool PayloadMover::defer(memory::SpaceId id, std::span<const Piece> pieces, std::span<const Origin> origins) {
     Space* space = impl_->find(id);
     if (!space || !space->deferred) return false;
@@ -321,6 +345,7 @@ size_t PayloadMover::poll(Instant now, std::span<Result> results) {
         if (space.agent && !space.agent->empty()) space.agent->poll(now, impl_->results);
         if (space.deferred && !space.deferred->empty()) space.deferred->retire();
         if (!space.waiting.empty()) impl_->resume(space, now);
+        if (space.placed_bytes != 0) impl_->count_mapped(space, std::exchange(space.placed_bytes, 0));
     }
     size_t n = 0;
     while (n < results.size() && !impl_->results.empty()) {

@@ -94,6 +94,9 @@ class PayloadMover {
     // Pending: the result comes by poll(), with `cookie`.
     Outcome copy(memory::SpaceId space, Direction direction, std::span<const Piece> pieces, uint64_t cookie,
                  Instant now, Result& result);
+    // A ToSpace copy of one piece that is mapped, if it can be made at once. False: it cannot, or failed on the way; copy()
+    // does it, or tells why not. `ends_write`: its last 8 bytes are stored last, by themselves.
+    bool place(memory::SpaceId space, const Piece& piece, bool ends_write);
     // Pieces that the process itself places before it can learn of them (abi/receive_stage.h); done for the caller. One
     // origin a piece. False: they must be copied; nothing has happened.
     bool defer(memory::SpaceId space, std::span<const Piece> pieces, std::span<const Origin> origins);

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "transport/placement_op.h"
 #include "transport/sge_cursor.h"
 
 namespace rocemu::transport {
@@ -173,14 +174,16 @@ bool Completer::place(SendEntry& e, uint64_t offset, const void* source, uint32_
         fail(WcStatus::LocProtErr);
         return false;
     }
-    DmaOp& op = ctx_.dma.push({segments.data(), count});
-    op.source = source;
-    op.ref = q_.una_seq;
-    op.length = static_cast<uint16_t>(length);
-    op.kind = DmaKind::Place;
-    op.owner = DmaOwner::Completer;
-    op.deferrable = e.wqe.length <= kMaxDeferredBytes;
-    op.wqe_index = e.wqe.index;
+    if (!place_directly(ctx_.env, ctx_.dma, {segments.data(), count}, static_cast<const std::byte*>(source), false)) {
+        DmaOp& op = ctx_.dma.push({segments.data(), count});
+        op.source = source;
+        op.ref = q_.una_seq;
+        op.length = static_cast<uint16_t>(length);
+        op.kind = DmaKind::Place;
+        op.owner = DmaOwner::Completer;
+        op.deferrable = e.wqe.length <= kMaxDeferredBytes;
+        op.wqe_index = e.wqe.index;
+    }
     e.dma_mark = q_.data_mark = ctx_.dma.mark();
     return true;
 }

@@ -53,7 +53,7 @@ bool DatagramResponder::place(uint64_t receive, uint32_t offset, Piece bytes) {
     if (resolve_range(ctx_.env.keys, ctx_.recv_pd, rq_.sges_of(receive), offset, length, access_flags::kLocalWrite,
                       segments, count) != SgeStatus::Ok)
         return false;
-    push_placement(ctx_.dma, 0, bytes, {segments.data(), count}, receive, &rq_.ring.at(receive), 0, true);
+    push_placement(ctx_, 0, bytes, {segments.data(), count}, receive, &rq_.ring.at(receive), 0, true);
     return true;
 }
 

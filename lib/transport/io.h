@@ -92,6 +92,17 @@ struct DmaRequest {
     uint64_t swap;
 };
 
+// Memory that can be written at once, without a DmaRequest: what the daemon has mapped too. Lent by the engine.
+class DirectMemory {
+  public:
+    // The segment gets `segment.length` bytes. False: not reached so, or not now, or not all of it; the caller asks for the
+    // usual placement. `ends_write`: DmaRequest.
+    virtual bool place(const memory::Segment& segment, const std::byte* source, bool ends_write) = 0;
+
+  protected:
+    ~DirectMemory() = default;
+};
+
 // Of longer messages nothing is deferred behind this: no ibv_poll_cq copies gigabytes.
 inline constexpr uint32_t kMaxDeferredBytes = 256u << 10;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What responders of every transport do with a packet they have accepted: have its payload placed, and note what its
-// receive will say. Read IBTA volume 1, 11.4.2.1 (completion contents), 9.7.4.1.7.
+// What is done with the payload of a packet that was accepted: it is placed at once where that can be, else by a DmaRequest;
+// and what its receive will say. Read IBTA volume 1, 11.4.2.1 (completion contents), 9.7.4.1.7.
 #pragma once
 
 #include <span>
@@ -11,13 +11,22 @@
 
 namespace rocemu::transport {
 
+// Nothing overtakes what is to be placed before it.
+inline bool place_directly(const Environment& env, const DmaQueue& dma, std::span<const memory::Segment> segments,
+                           const std::byte* source, bool ends_write) {
+    return env.direct != nullptr && segments.size() == 1 && segments[0].key != 0 && dma.empty() &&
+           env.direct->place(segments[0], source, ends_write);
+}
+
 // `psn`: extended; `receive`, `entry`: the WQE the memory belongs to (SEND), or nullptr (WRITE); `offset`: in the
 // message; `last`: its last packet. Nothing for an empty payload.
-inline void push_placement(DmaQueue& dma, uint64_t psn, std::span<const std::byte> payload,
+inline void push_placement(QpContext& ctx, uint64_t psn, std::span<const std::byte> payload,
                            std::span<const memory::Segment> segments, uint64_t receive, const ReceiveEntry* entry,
                            uint64_t offset, bool last) {
     if (payload.empty()) return;
-    DmaOp& op = dma.push(segments);
+    const bool ends_write = last && entry == nullptr;
+    if (place_directly(ctx.env, ctx.dma, segments, payload.data(), ends_write)) return;
+    DmaOp& op = ctx.dma.push(segments);
     op.source = payload.data();
     op.packet = psn;
     op.ref = receive;
@@ -25,7 +34,7 @@ inline void push_placement(DmaQueue& dma, uint64_t psn, std::span<const std::byt
     op.kind = DmaKind::Place;
     op.owner = DmaOwner::Responder;
     op.takes_receive = entry != nullptr;
-    op.ends_write = last && entry == nullptr;
+    op.ends_write = ends_write;
     if (entry != nullptr) {
         op.wqe_index = entry->wqe.index;
         op.deferrable = offset < kMaxDeferredBytes;

@@ -59,6 +59,7 @@ struct Environment {
     stats::CounterBlock& counters;
     // Where the state of the QPs lies; at least 64 bytes of alignment are there to be had.
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
+    DirectMemory* direct = nullptr;  // nullptr: every placement is a DmaRequest
 };
 
 // Names a packet of this QP that the caller keeps.

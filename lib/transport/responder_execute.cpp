@@ -31,7 +31,7 @@ void Responder::execute(const Request& r) {
 }
 
 void Responder::execute_place(const Request& r, bool takes_receive) {
-    push_placement(ctx_.dma, r.psn, r.packet.payload, {r.segments.data(), r.segment_count}, r.receive,
+    push_placement(ctx_, r.psn, r.packet.payload, {r.segments.data(), r.segment_count}, r.receive,
                    takes_receive ? &rq_.ring.at(r.receive) : nullptr, message_.received, r.op.ends_message());
 }
 

@@ -74,7 +74,7 @@ bool UcResponder::check_key(const wire::PacketView& packet, Segments& segments) 
 void UcResponder::execute(const wire::PacketView& packet, const Segments& segments) {
     message_.take_addresses(packet);
     if (!sends(packet) && packet.op->starts_message()) ctx_.count(Counter::rx_write_requests);
-    push_placement(ctx_.dma, expected_ - 1, packet.payload, {segments.data(), segment_count_}, receive_,
+    push_placement(ctx_, expected_ - 1, packet.payload, {segments.data(), segment_count_}, receive_,
                    sends(packet) ? &rq_.ring.at(receive_) : nullptr, message_.received, packet.op->ends_message());
     message_.advance(packet);
     if (!packet.op->ends_message()) return;

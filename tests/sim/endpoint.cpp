@@ -40,7 +40,7 @@ FrameBytes make_frame(const wire::HeaderTemplate& headers, const wire::Bth& bth,
 }
 
 Endpoint::Endpoint(const QpConfig& config, uint64_t memory_bytes, uint64_t seed, uint8_t address)
-    : memory(memory_bytes, seed), qp(config, Environment{keys, counters}), headers(make_headers(address)) {
+    : memory(memory_bytes, seed), qp(config, Environment{keys, counters, std::pmr::new_delete_resource(), &memory}), headers(make_headers(address)) {
     memory::Region r;
     r.key = kKey;
     r.pd = kPd;
@@ -49,6 +49,7 @@ Endpoint::Endpoint(const QpConfig& config, uint64_t memory_bytes, uint64_t seed,
     r.iova = r.va = kMemoryBase;
     r.length = memory_bytes;
     r.space = 1;
+    r.mapped = true;
     keys.insert(r);
 }
 
@@ -210,6 +211,7 @@ void Endpoint::run_dma(Instant now, const FrameBytes& frame) {
     uint64_t tag = 0, original = 0;
     DmaStatus status{};
     while (memory.finish(now, tag, status, original)) qp.handle_dma(tag, status, original, now);
+    if (memory.overtaken) violations.emplace_back("places what came later before what waits");
 }
 
 FrameBytes Endpoint::build(const TxPacket& p, const TxBatch& batch) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory: a simulated application's memory, reached the way the engine reaches it: at once, or by jobs that take a
-// while and end in order, or not at all (ranges that fault).
+// while and end in order, or not at all (ranges that fault). Half of what could be written at once, is.
 #pragma once
 
 #include <cstring>
@@ -16,9 +16,9 @@ namespace rocemu::sim {
 
 inline constexpr uint64_t kMemoryBase = 0x7000'0000'0000;
 
-class Memory {
+class Memory final : public transport::DirectMemory {
   public:
-    Memory(uint64_t bytes, uint64_t seed) : bytes_(bytes), random_(seed) {}
+    Memory(uint64_t bytes, uint64_t seed) : bytes_(bytes), random_(seed), coin_(seed + 1) {}
 
     // How long a placement takes; 0: it is done when asked for.
     Duration slowest = 0;
@@ -48,6 +48,16 @@ class Memory {
         const auto delay = static_cast<Duration>(random_.below(static_cast<uint64_t>(slowest) + 1));
         const Instant last = jobs_.empty() ? now : jobs_.back().due;
         jobs_.push_back({std::max(last, now + delay), r, {segments.begin(), segments.end()}, frame});
+    }
+    // How often; and whether it was ever asked for in front of what waits.
+    uint64_t placed_directly = 0;
+    bool overtaken = false;
+    bool place(const memory::Segment& s, const std::byte* source, bool) override {
+        overtaken |= !jobs_.empty();
+        if (faults(s) || coin_.below(2) != 0) return false;
+        std::memcpy(at(s.va), source, s.length);
+        ++placed_directly;
+        return true;
     }
     [[nodiscard]] Instant next_due() const { return jobs_.empty() ? kNever : jobs_.front().due; }
     [[nodiscard]] bool idle() const { return jobs_.empty(); }
@@ -88,7 +98,7 @@ class Memory {
     }
 
     std::vector<std::byte> bytes_;
-    Random random_;
+    Random random_, coin_;
     std::deque<Job> jobs_;
 };
 

@@ -89,6 +89,7 @@ TEST_CASE("random traffic in both directions with slow memory", "[sim][rc][9.7.5
         CAPTURE(seed);
         check(t);
         CHECK(pair.a.count(Counter::local_ack_timeout_err) == 0);
+        CHECK((pair.a.memory.placed_directly > 0 && pair.b.memory.placed_directly > 0));
     }
 }
 

@@ -108,6 +108,7 @@ TEST_CASE("no mapped copy overtakes deferred payload") {
     CHECK(w.defer({w.piece(0, 100, 1000)}));
     Piece later = w.piece(5000, 100, 1000);
     later.key = 0x100;
+    CHECK_FALSE(w.mover.place(1, later, false));
     const Outcome outcome = w.copy(Direction::ToSpace, {later});
     if (path == Path::ProcessVm) {
         CHECK(outcome == Outcome::Done);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
@@ -108,6 +109,32 @@ TEST_CASE("mapped pieces are copied directly, both ways") {
     CHECK(w.count(stats::Counter::payload_process_vm_calls) == 0);
 }
 
+TEST_CASE("one mapped piece, at once") {
+    World w;
+    REQUIRE(w.mover.place(1, w.piece(0, 10, 5000), false));
+    REQUIRE(w.mover.place(1, w.piece(5000, 3 * kPage, 7), true));
+    REQUIRE(w.mover.place(1, w.piece(6000, 4 * kPage, 8), true));
+    CHECK(std::memcmp(w.file.app + 10, w.local.data(), 5000) == 0);
+    CHECK(std::memcmp(w.file.app + 3 * kPage, w.local.data() + 5000, 7) == 0);
+    CHECK(std::memcmp(w.file.app + 4 * kPage, w.local.data() + 6000, 8) == 0);
+    // Another space, no key, another key, beyond the mapping, unmapped, truncated.
+    CHECK_FALSE(w.mover.place(2, w.piece(0, 0, 64), false));
+    CHECK_FALSE(w.mover.place(1, w.piece(0, 0, 64, 0), false));
+    CHECK_FALSE(w.mover.place(1, w.piece(0, 0, 64, 0x4300), false));
+    CHECK_FALSE(w.mover.place(1, w.piece(0, kBytes - 8, 64), false));
+    std::array<Result, 4> results;
+    CHECK(w.mover.poll({2}, results) == 0);
+    CHECK(w.count(stats::Counter::payload_mapped_bytes) == 5000 + 7 + 8);
+    CHECK(w.stats.mapped_bytes == 5000 + 7 + 8);
+    REQUIRE(ftruncate(w.file.fd, kPage) == 0);
+    CHECK_FALSE(w.mover.place(1, w.piece(0, 2 * kPage, 64), false));
+    CHECK(w.mover.place(1, w.piece(0, 0, 64), false));
+    CHECK(w.stats.faults == 0);  // who copies it then tells
+    w.mover.unmap(1, kKey);
+    CHECK_FALSE(w.mover.place(1, w.piece(0, 0, 64), false));
+    CHECK(w.count(stats::Counter::payload_process_vm_calls) == 0);
+}
+
 TEST_CASE("what is not mapped goes the other way") {
     World w;
     SECTION("no key") { CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64, 0)}) == Outcome::Done); }
@@ -141,6 +168,7 @@ TEST_CASE("nothing overtakes what the agent has not done yet") {
         CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64)}) == Outcome::Done);
         CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64, 0)}) == Outcome::Pending);
         CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64)}) == Outcome::Pending);
+        CHECK_FALSE(w.mover.place(1, w.piece(0, 0, 64), false));
         // Nor what it has begun when it is given up.
         REQUIRE(ring->jobs[0].change_state(0, abi::AgentJobState::Taken));
         Result r{};
@@ -149,6 +177,7 @@ TEST_CASE("nothing overtakes what the agent has not done yet") {
             CHECK(r.outcome == Outcome::GivenUp);
         }
         CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64)}) == Outcome::Pending);
+        CHECK_FALSE(w.mover.place(1, w.piece(0, 0, 64), false));
         CHECK(w.count(stats::Counter::payload_mapped_bytes) == 64);
         w.mover.remove_space(1);
     }
