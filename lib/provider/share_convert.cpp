@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Share: which pages are converted, and the file. Converted is plain private anonymous memory only: no file, no heap (brk),
-// no stack, no huge pages, nothing locked, advised or registered with userfaultfd otherwise.
+// Share: which pages are converted, and the file. Converted is plain private anonymous memory only, the heap (brk)
+// included: no file, no stack, no huge pages, nothing locked, advised or registered with userfaultfd otherwise.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -28,7 +28,7 @@ constexpr std::string_view kPlain = "rd wr mr mw me ac sd nr hg nh ";
 
 bool is_plain(const Vma& vma) {
     if (vma.shared || vma.inode != 0 || !vma.readable || vma.executable) return false;
-    if (vma.name[0] == 0) return true;
+    if (vma.name[0] == 0 || std::strcmp(vma.name, "[heap]") == 0) return true;
     return std::strncmp(vma.name, "[anon:", 6) == 0 && std::strstr(vma.name, "stack") == nullptr;
 }
 

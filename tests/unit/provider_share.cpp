@@ -246,14 +246,45 @@ TEST_CASE("a region over memory of several kinds", "[share]") {
     close(fd);
 }
 
-TEST_CASE("neither the heap nor a stack", "[share]") {
+// brk moves over what was converted: down, which takes it away while it is registered, and up again, which brings zeros.
+// In a thread, whose allocations are in an arena of their own.
+void move_brk() {
+    Share share;
+    const auto moved = [](intptr_t pages) { return static_cast<char*>(sbrk(pages * static_cast<intptr_t>(kPage))); };
+    sbrk(static_cast<intptr_t>(-reinterpret_cast<uint64_t>(sbrk(0)) % kPage));
+    char* const heap = moved(16);
+    CHECK(heap != reinterpret_cast<char*>(-1));
+    const auto va = reinterpret_cast<uint64_t>(heap);
+    std::memset(heap, 7, 16 * kPage);
+    const auto low = share.add(va, 4 * kPage, true, true);
+    const auto high = share.add(va + 8 * kPage, 8 * kPage, true, true);
+    CHECK((low.mapped.bytes == 4 * kPage && low.error == 0));
+    CHECK((high.mapped.bytes == 8 * kPage && high.error == 0));
+    CHECK(kind_of(va + 4 * kPage, 4 * kPage) == "private");
+    CHECK(moved(-6) == heap + 16 * kPage);
+    CHECK(kind_of(va + 8 * kPage, 2 * kPage) == "shared");
+    CHECK(moved(16) == heap + 10 * kPage);
+    CHECK(kind_of(va + 10 * kPage, 16 * kPage) == "private");
+    size_t wrong = 0;
+    for (size_t i = 0; i < 26 * kPage; ++i) wrong += heap[i] != (i < 10 * kPage ? 7 : 0);
+    CHECK(wrong == 0);
+    std::memset(heap + 10 * kPage, 9, 16 * kPage);
+    share.remove(low.id);
+    share.remove(high.id);
+    CHECK(kind_of(va, 26 * kPage) == "private");
+    for (size_t i = 0; i < 26 * kPage; ++i) wrong += heap[i] != (i < 10 * kPage ? 7 : 9);
+    CHECK(wrong == 0);
+    CHECK(moved(-26) == heap + 26 * kPage);
+}
+
+TEST_CASE("the heap, and brk around what is registered of it", "[share]") {
+    NEEDS_USERFAULTFD();
+    std::thread(move_brk).join();
+}
+
+TEST_CASE("no stack", "[share]") {
     NEEDS_USERFAULTFD();
     Share share;
-    auto* heap = static_cast<char*>(sbrk(16 * kPage));
-    REQUIRE(heap != reinterpret_cast<char*>(-1));
-    const auto brk = share.add(reinterpret_cast<uint64_t>(heap), 16 * kPage, true, true);
-    CHECK((brk.mapped.bytes == 0 && brk.error == EOPNOTSUPP));
-    share.remove(brk.id);
     const auto stack = [&share] {
         // Not an array: AddressSanitizer has stacks of its own for those.
         void* here = alloca(8 * kPage);
