@@ -148,7 +148,7 @@ void Transmitter::fill(TxJob& job, uint32_t build, const transport::TxPacket& pa
     } else if (packet.mapped != nullptr) {
         copy_and_close(b, packet.mapped);
         (packet.captured ? captured_bytes_ : mapped_bytes_) += packet.payload_len;
-    } else {
+    } else if (!(packet.seg_count == 1 && read_and_close(b, batch_->segments.items[packet.seg_first]))) {
         std::byte* local = b.frame.data + b.header;
         for (uint32_t s = 0; s < packet.seg_count; ++s) {
             const auto& segment = batch_->segments.items[packet.seg_first + s];
@@ -159,6 +159,15 @@ void Transmitter::fill(TxJob& job, uint32_t build, const transport::TxPacket& pa
             local += segment.length;
         }
     }
+}
+
+// Memory that the daemon has mapped too, in one pass. (It may change meanwhile, as what is captured may.)
+bool Transmitter::read_and_close(TxJob::Build& b, const memory::Segment& segment) {
+    if (segment.key == 0) return false;
+    const payload::Piece piece{b.frame.data + b.header, segment.va, segment.length, segment.key};
+    return mover_.read(segment.space, piece, [](void* build, const std::byte* from) {
+        copy_and_close(*static_cast<TxJob::Build*>(build), from);
+    }, &b);
 }
 
 void Transmitter::count_payload(const QpRecord& record) {

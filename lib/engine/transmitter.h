@@ -88,6 +88,7 @@ class Transmitter {
                        const wire::HeaderTemplate& headers);
     // Its payload, or where to gather it from.
     void fill(TxJob& job, uint32_t build, const transport::TxPacket& packet);
+    bool read_and_close(TxJob::Build& b, const memory::Segment& segment);
     void count_payload(const QpRecord& record);
     // Charges the batch to the QP's rate limit; more of it may have to wait.
     void pace(const TxJob& job, Instant now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See fault_guard.h. The routine is written by hand because the handler may resume it at `failed` from any of its
+// See fault_guard.h. The copy is written by hand because the handler may resume it at `failed` from any of its
 // instructions: it uses no stack, and only registers that a call may destroy.
 #include "guard/fault_guard.h"
 
@@ -11,6 +11,8 @@
 #include <ucontext.h>
 
 // bool rocemu_guard_copy(void* to (rdi), const void* from (rsi), size_t bytes (rdx))
+// bool rocemu_guard_run(void (*body)(void*) (rdi), void* argument (rsi)): what a call must not destroy lies on the stack where
+// the thread's rocemu_guard_stack says as long as the body runs.
 asm(R"(
     .text
     .p2align 6
@@ -117,6 +119,41 @@ rocemu_guard_copy_failed:
     .cfi_endproc
     .size rocemu_guard_copy, .-rocemu_guard_copy
 
+    .p2align 6
+    .type rocemu_guard_run, @function
+rocemu_guard_run:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    subq $8, %rsp
+    movq rocemu_guard_stack@gottpoff(%rip), %rax
+    movq %rsp, %fs:(%rax)
+    movq %rdi, %rax
+    movq %rsi, %rdi
+    call *%rax
+    movl $1, %eax
+20: movq rocemu_guard_stack@gottpoff(%rip), %rcx
+    movq $0, %fs:(%rcx)
+    addq $8, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+rocemu_guard_run_failed:
+    cmpb $0, rocemu_guard_wide(%rip)
+    je 21f
+    vzeroupper
+21: cld
+    xorl %eax, %eax
+    jmp 20b
+    .size rocemu_guard_run, .-rocemu_guard_run
+
     .data
     .type rocemu_guard_wide, @object
 rocemu_guard_wide:
@@ -129,6 +166,11 @@ extern "C" {
 bool rocemu_guard_copy(void* to, const void* from, size_t bytes);
 extern bool rocemu_guard_wide;  // the CPU has AVX; written once, before the first copy
 void rocemu_guard_copy_failed();
+bool rocemu_guard_run(void (*body)(void*), void* argument);
+void rocemu_guard_run_failed();
+__thread void* rocemu_guard_stack __attribute__((tls_model("initial-exec"))) = nullptr;
+// Of AddressSanitizer, where that is: frames were left without its knowledge.
+void __asan_handle_no_return() __attribute__((weak));
 }
 
 namespace rocemu::guard {
@@ -154,6 +196,11 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     const auto failed = reinterpret_cast<greg_t>(&rocemu_guard_copy_failed);
     if (at >= reinterpret_cast<greg_t>(&rocemu_guard_copy) && at < failed) {
         at = failed;
+        return;
+    }
+    if (rocemu_guard_stack != nullptr && info->si_code > 0) {  // raised by what the body does, not sent by somebody
+        static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RSP] = reinterpret_cast<greg_t>(rocemu_guard_stack);
+        at = reinterpret_cast<greg_t>(&rocemu_guard_run_failed);
         return;
     }
     pass_on(signal, info, context);
@@ -186,5 +233,11 @@ bool install() {
 }
 
 bool copy(void* to, const void* from, size_t bytes) { return rocemu_guard_copy(to, from, bytes); }
+
+bool run(void (*body)(void*), void* argument) {
+    if (rocemu_guard_run(body, argument)) return true;
+    if (__asan_handle_no_return != nullptr) __asan_handle_no_return();
+    return false;
+}
 
 }  // namespace rocemu::guard

@@ -21,4 +21,8 @@ bool install();
 // Ascending addresses. False when a byte could not be read or written; what was copied before it stays copied.
 bool copy(void* to, const void* from, size_t bytes);
 
+// Calls body(argument). False when it touched a byte that is not there: it was left at that instruction, with whatever it had
+// done. So it owns nothing, takes no lock, allocates nothing and throws nothing.
+bool run(void (*body)(void*), void* argument);
+
 }  // namespace rocemu::guard

@@ -45,7 +45,7 @@ struct Space {
     Mappings mappings;
     std::unique_ptr<DeferredStage> deferred;
     std::deque<WaitingJob> waiting;
-    uint64_t placed_bytes = 0;  // by place(), not counted yet
+    uint64_t moved_bytes = 0;  // by place() and read(), not counted yet
 };
 
 constexpr uint32_t kTailBytes = 8;
@@ -317,7 +317,22 @@ bool PayloadMover::place(memory::SpaceId id, const Piece& piece, bool ends_write
     if (theirs == nullptr) return false;
     const auto lock = is_word(piece) ? impl_->exclude(piece.va) : std::unique_lock<std::mutex>{};
     if (!copy_piece(Direction::ToSpace, piece, theirs, ends_write)) return false;
-    space->placed_bytes += piece.length;
+    space->moved_bytes += piece.length;
+    return true;
+}
+
+bool PayloadMover::read(memory::SpaceId id, const Piece& piece, void (*read)(void*, const std::byte*), void* argument) {
+    Space* space = impl_->find(id);
+    if (space == nullptr || space->mappings.empty() || !Impl::nothing_before(*space)) return false;
+    struct Call {
+        void (*read)(void*, const std::byte*);
+        void* argument;
+        const std::byte* from;
+    } call{read, argument, space->mappings.find(piece)};
+    if (call.from == nullptr) return false;
+    const auto body = [](void* c) { static_cast<Call*>(c)->read(static_cast<Call*>(c)->argument, static_cast<Call*>(c)->from); };
+    if (!guard::run(body, &call)) return false;
+    space->moved_bytes += piece.length;
     return true;
 }
 
@@ -345,7 +360,7 @@ size_t PayloadMover::poll(Instant now, std::span<Result> results) {
         if (space.agent && !space.agent->empty()) space.agent->poll(now, impl_->results);
         if (space.deferred && !space.deferred->empty()) space.deferred->retire();
         if (!space.waiting.empty()) impl_->resume(space, now);
-        if (space.placed_bytes != 0) impl_->count_mapped(space, std::exchange(space.placed_bytes, 0));
+        if (space.moved_bytes != 0) impl_->count_mapped(space, std::exchange(space.moved_bytes, 0));
     }
     size_t n = 0;
     while (n < results.size() && !impl_->results.empty()) {

@@ -97,6 +97,9 @@ class PayloadMover {
     // A ToSpace copy of one piece that is mapped, if it can be made at once. False: it cannot, or failed on the way; copy()
     // does it, or tells why not. `ends_write`: its last 8 bytes are stored last, by themselves.
     bool place(memory::SpaceId space, const Piece& piece, bool ends_write);
+    // Calls read(argument, where the piece lies) if it is mapped and may be read at once. False: it may not, or some of it is
+    // not there; copy() does it, or tells why not. `read` runs guarded (guard::run).
+    bool read(memory::SpaceId space, const Piece& piece, void (*read)(void* argument, const std::byte* from), void* argument);
     // Pieces that the process itself places before it can learn of them (abi/receive_stage.h); done for the caller. One
     // origin a piece. False: they must be copied; nothing has happened.
     bool defer(memory::SpaceId space, std::span<const Piece> pieces, std::span<const Origin> origins);

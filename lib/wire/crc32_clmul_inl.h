@@ -32,6 +32,7 @@ struct Source {
 template <Mode mode>
 ROCEMU_CLMUL_INLINE __m128i load16(const Source& s, size_t offset) {
     __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(s.data + offset));
+    if constexpr (mode == Mode::Copy) asm("" : "+x"(v));  // read once: what is summed is what is copied
     if constexpr (mode == Mode::Copy) _mm_storeu_si128(reinterpret_cast<__m128i*>(s.dst + offset), v);
     if constexpr (mode == Mode::Masked)
         v = _mm_or_si128(v, _mm_loadu_si128(reinterpret_cast<const __m128i*>(s.mask + offset)));

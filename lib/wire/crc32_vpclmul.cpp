@@ -15,6 +15,7 @@ constexpr gf2::FoldPair kFold128Bytes = gf2::fold_by(128);
 template <Mode mode>
 ROCEMU_VPCLMUL_INLINE __m256i load32(const Source& s, size_t offset) {
     __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(s.data + offset));
+    if constexpr (mode == Mode::Copy) asm("" : "+x"(v));  // read once: what is summed is what is copied
     if constexpr (mode == Mode::Copy) _mm256_storeu_si256(reinterpret_cast<__m256i*>(s.dst + offset), v);
     if constexpr (mode == Mode::Masked)
         v = _mm256_or_si256(v, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(s.mask + offset)));

@@ -135,6 +135,36 @@ TEST_CASE("one mapped piece, at once") {
     CHECK(w.count(stats::Counter::payload_process_vm_calls) == 0);
 }
 
+// What is called reads the file where it lies; if a page of it is gone it is left in the middle, and nothing else happens.
+TEST_CASE("one mapped piece, read in place") {
+    World w;
+    struct Sum {
+        uint64_t length, bytes = 0, calls = 0;
+    };
+    const auto read = [&](const Piece& piece, Sum& sum) {
+        return w.mover.read(1, piece, [](void* argument, const std::byte* from) {
+            auto& s = *static_cast<Sum*>(argument);
+            ++s.calls;
+            for (uint64_t i = 0; i < s.length; ++i) s.bytes += std::to_integer<uint64_t>(from[i]);
+        }, &sum);
+    };
+    std::memset(w.file.app, 1, kBytes);
+    Sum all{kBytes}, none{64}, beyond{64}, cut{kBytes}, rest{kPage};
+    CHECK(read(w.piece(0, 0, kBytes), all));
+    CHECK((all.bytes == kBytes && all.calls == 1));
+    CHECK_FALSE(read(w.piece(0, 0, 64, 0), none));
+    CHECK_FALSE(read(w.piece(0, kBytes - 8, 64), beyond));
+    CHECK((none.calls == 0 && beyond.calls == 0));
+    REQUIRE(ftruncate(w.file.fd, kPage) == 0);
+    for (int i = 0; i < 3; ++i) CHECK_FALSE(read(w.piece(0, 0, kBytes), cut));
+    CHECK((cut.calls == 3 && cut.bytes == 3 * kPage));
+    CHECK(read(w.piece(0, 0, kPage), rest));
+    CHECK(w.copy(Direction::FromSpace, {w.piece(0, 0, kBytes)}) == Outcome::Fault);
+    std::array<Result, 4> results;
+    (void)w.mover.poll({2}, results);
+    CHECK(w.stats.mapped_bytes == kBytes + kPage);
+}
+
 TEST_CASE("what is not mapped goes the other way") {
     World w;
     SECTION("no key") { CHECK(w.copy(Direction::ToSpace, {w.piece(0, 0, 64, 0)}) == Outcome::Done); }
