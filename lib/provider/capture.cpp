@@ -55,6 +55,10 @@ bool behind_fence(Qp& qp) {
     return false;
 }
 
+bool fits_into_slot(const Qp& qp, const abi::SqWqe& wqe, uint32_t length) {
+    return sizeof wqe + wqe.num_sge * sizeof(abi::WqeSge) + length <= qp.sq.stride;
+}
+
 // May this WQE be captured, now or later? Keeps the fence's books.
 bool eligible(Qp& qp, const abi::SqWqe& wqe, uint32_t index) {
     CaptureState& c = qp.capture;
@@ -78,12 +82,17 @@ bool eligible(Qp& qp, const abi::SqWqe& wqe, uint32_t index) {
     }
     if (!is_kind(wqe, abi::PayloadKind::Sges) || (wqe.flags & IBV_SEND_FENCE) != 0 || behind_fence(qp)) return false;
     uint64_t total = 0;
+    bool mapped = true;
     for (uint32_t i = 0; i < wqe.num_sge; ++i) {
         const abi::WqeSge& sge = sges_of(wqe)[i];
         total += sge.length;
-        if (sge.length != 0 && qp.session->mrs().find(sge.lkey, sge.addr, sge.length) == nullptr) return false;
+        if (sge.length == 0) continue;
+        if (qp.session->mrs().find(sge.lkey, sge.addr, sge.length) == nullptr) return false;
+        mapped = mapped && qp.session->mrs().is_mapped(sge.lkey, sge.addr, sge.length);
     }
-    return total != 0 && total <= abi::kMaxCapture;
+    if (total == 0 || total > abi::kMaxCapture) return false;
+    // The daemon reads it where it lies in one pass, as it would what we had copied. What fits into the slot comes with it.
+    return !mapped || fits_into_slot(qp, wqe, static_cast<uint32_t>(total));
 }
 
 uint32_t length_of(const abi::SqWqe& wqe) {
@@ -113,8 +122,8 @@ enum class Tried { Captured, NoRoom, Unreadable };
 // Copies the payload of the staged WQE `index`; the send queue's lock is held.
 Tried capture(Qp& qp, uint32_t index, uint32_t length) {
     abi::SqWqe& wqe = wqe_at(qp, index);
-    const size_t behind = sizeof wqe + wqe.num_sge * sizeof(abi::WqeSge);
-    if (behind + length <= qp.sq.stride) {
+    if (fits_into_slot(qp, wqe, length)) {
+        const size_t behind = sizeof wqe + wqe.num_sge * sizeof(abi::WqeSge);
         if (!copy_payload(qp, wqe, reinterpret_cast<std::byte*>(&wqe) + behind)) return Tried::Unreadable;
         set_stage_ref(wqe, abi::kStageReady | abi::kStageInSlot);
         return Tried::Captured;

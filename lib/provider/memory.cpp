@@ -63,6 +63,7 @@ Mr* register_memory(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsign
     mr->base.length = length;
     mr->base.handle = mr->base.lkey = mr->base.rkey = reply.key;
     session->mrs().insert(reply.key, request.va, request.iova, request.length);
+    if (reply.mapped != 0) session->mrs().set_mapped(reply.key, request.file.va, request.file.length);
     Guard guard(session->objects_lock);
     session->mr_handles[reply.key] = length;
     return mr;

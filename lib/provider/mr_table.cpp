@@ -21,7 +21,17 @@ void MrTable::insert(uint32_t key, uint64_t va, uint64_t iova, uint64_t length) 
     e.va.store(va, std::memory_order_relaxed);
     e.iova.store(iova, std::memory_order_relaxed);
     e.length.store(length, std::memory_order_relaxed);
+    e.mapped_from.store(0, std::memory_order_relaxed);
+    e.mapped.store(0, std::memory_order_relaxed);
     e.key.store(key, std::memory_order_release);
+}
+
+void MrTable::set_mapped(uint32_t key, uint64_t va, uint64_t length) {
+    Guard guard(lock_);
+    if (entry(key) == nullptr) return;  // it was forgotten
+    Entry& e = chunks_[(key >> 8) / kChunk].load(std::memory_order_relaxed)[(key >> 8) % kChunk];
+    e.mapped_from.store(va - e.va.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    e.mapped.store(length, std::memory_order_relaxed);
 }
 
 void MrTable::remove(uint32_t key) {

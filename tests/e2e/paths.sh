@@ -74,6 +74,21 @@ long_messages() {
     echo "deferred of READs: $before bytes, of SENDs: $after"
     [ "$before" = 0 ] && [ "$after" -gt 0 ] && [ "$after" -le $((sends * 256 << 10)) ] && fabric_down
 }
+# What the daemon reads where it lies is not copied before.
+mapped_is_not_captured() {
+    local memory captured mapped
+    memory=$(mktemp /dev/shm/rocemu-test.XXXXXX) && truncate -s 4M "$memory" || return
+    printf '[daemon]\npayload = "auto"\n' >"$testlib_tmp/path.toml"
+    fabric_up --config "$testlib_tmp/path.toml" && pair ib_write_bw -F -s 65536 -n 200 --mmap="$memory"
+    local rc=$?
+    rm -f "$memory"
+    [ $rc = 0 ] || return
+    read -r captured mapped < <("$rocemu" counters --json | python3 -c 'import json, sys
+devices = json.load(sys.stdin).values()
+print(*(sum(d[f"payload_{path}_bytes"] for d in devices) for path in ("captured", "mapped")))')
+    echo "captured $captured bytes, mapped $mapped"
+    [ "$captured" = 0 ] && [ "$mapped" -ge $((2 * 200 * 65536)) ] && fabric_down
+}
 # A program whose memory cannot be converted is served as ever, and the log says why. (A limit of file sizes is one reason
 # of several; the unit test has others.)
 share_refused() {
@@ -94,4 +109,5 @@ for path in auto capture deferred pull agent; do run_test "$path" 150 preferred 
 run_test share 150 share
 run_test deferred-long 60 long_messages
 run_test share-refused 60 share_refused
+run_test mapped-is-not-captured 60 mapped_is_not_captured
 finish_tests

@@ -87,10 +87,8 @@ void handle(Call& call, const abi::RegMrRequest& request) {
             shard.keys().insert(region);
             return true;
         },
-        [key = *key, reply = call.reply]() mutable {
-            abi::RegMrReply r;
-            r.key = key;
-            reply.send(r);
+        [key = *key, mapped = region.mapped, reply = call.reply]() mutable {
+            reply.send(abi::RegMrReply{key, mapped});
         });
 }
 
