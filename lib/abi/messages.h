@@ -161,10 +161,8 @@ struct RegMrRequest {
     uint64_t iova = 0;
     RegionFile file;
 };
-struct RegMrReply {
-    uint32_t key = 0;     // lkey and rkey; also the handle
-    uint32_t mapped = 0;  // 1: the daemon reaches the file's part of the region directly
-};
+// lkey and rkey, also the handle; mapped: 1: the daemon reaches the file's part of the region directly.
+struct RegMrReply { uint32_t key = 0; uint32_t mapped = 0; };
 // ibv_rereg_mr_flags.
 namespace rereg_mask {
 inline constexpr uint32_t kTranslation = 1, kPd = 2, kAccess = 4;
