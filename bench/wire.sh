@@ -80,16 +80,5 @@ for ((i = 0; i < rounds; i++)); do
         echo "$payload $(forwarder $payload) $(measured ib_write_bw) $(measured ib_send_bw) $(measured ib_read_bw)"
     done
 done | tee "$testlib_tmp/rows" | sed 's/^/  round: /'
-python3 - "$testlib_tmp/rows" <<'PY'
-import statistics, sys
-rows = [[float(x) for x in line.split()] for line in open(sys.argv[1]) if len(line.split()) == 5]
-for payload in (1024, 4096):
-    mine = [r for r in rows if r[0] == payload and r[1] > 0]
-    if not mine: continue
-    print(f"path MTU {payload}: plain forwarder {statistics.median(r[1] for r in mine):.2f}", end="")
-    for i, name in ((2, "write"), (3, "send"), (4, "read")):
-        ratios = [r[i] / r[1] for r in mine]
-        print(f", {name} {statistics.median(r[i] for r in mine):.2f} ({statistics.median(ratios):.2f} of it)", end="")
-    print()
-PY
+python3 "$(dirname "${BASH_SOURCE[0]}")/beside_forwarder.py" "$testlib_tmp/rows"
 echo "idle daemons with 128 connected queue pairs each, % of a core: $(idle)"

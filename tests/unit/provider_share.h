@@ -93,7 +93,7 @@ inline size_t count_mappings(uint64_t va = 0, uint64_t bytes = UINT64_MAX) {
     MapsReader maps;
     size_t n = 0;
     for (Vma vma; maps.next(vma);)
-        if (vma.start - va < bytes) ++n;
+        if (vma.start >= va && vma.start - va < bytes) ++n;
     return n;
 }
 
