@@ -147,6 +147,10 @@ struct PayloadMover::Impl {
         if (space.info.stats) space.info.stats->mapped_bytes.fetch_add(bytes, std::memory_order_relaxed);
     }
 
+    void count_moved(Space& space) {
+        if (space.moved_bytes != 0) count_mapped(space, std::exchange(space.moved_bytes, 0));
+    }
+
     // What the agent has not done yet stays in front, what waits too, and what was deferred.
     static bool nothing_before(const Space& space) {
         return space.waiting.empty() && !(space.agent && space.agent->busy()) && (!space.deferred || space.deferred->empty());
@@ -207,6 +211,7 @@ void PayloadMover::remove_space(memory::SpaceId id) {
     const auto it = impl_->spaces.find(id);
     if (it == impl_->spaces.end()) return;
     impl_->abandon(it->second);
+    impl_->count_moved(it->second);
     impl_->last = nullptr;
     impl_->spaces.erase(it);
 }
@@ -360,7 +365,7 @@ size_t PayloadMover::poll(Instant now, std::span<Result> results) {
         if (space.agent && !space.agent->empty()) space.agent->poll(now, impl_->results);
         if (space.deferred && !space.deferred->empty()) space.deferred->retire();
         if (!space.waiting.empty()) impl_->resume(space, now);
-        if (space.moved_bytes != 0) impl_->count_mapped(space, std::exchange(space.moved_bytes, 0));
+        impl_->count_moved(space);
     }
     size_t n = 0;
     while (n < results.size() && !impl_->results.empty()) {
