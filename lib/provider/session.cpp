@@ -28,16 +28,21 @@ bool fits(uint64_t region_bytes, uint64_t offset, uint64_t bytes, uint64_t align
 
 }  // namespace
 
+// On pages of its own that are never converted (share_convert.cpp, is_plain; they have one flag more): a program may register
+// whole pages around what it means, and what the daemon sends is received into the session meanwhile.
 Session* Session::open(int* error) {
-    auto* session = new (std::nothrow) Session;
-    if (session == nullptr) {
+    void* const memory = mmap(nullptr, sizeof(Session), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
         *error = ENOMEM;
         return nullptr;
     }
+    madvise(memory, sizeof(Session), MADV_DONTDUMP);
+    auto* session = new (memory) Session;
     const std::string path = abi::default_socket_path();
     *error = session->set_up(path.c_str());
     if (*error == 0) return session;
-    delete session;
+    session->~Session();
+    munmap(memory, sizeof(Session));
     return nullptr;
 }
 
