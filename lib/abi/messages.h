@@ -161,7 +161,7 @@ struct RegMrRequest {
     uint64_t iova = 0;
     RegionFile file;
 };
-// lkey and rkey, also the handle; mapped: 1: the daemon reaches the file's part of the region directly.
+// lkey and rkey, also the handle; mapped: 1: what is sent from the file's part of the region need not be captured.
 struct RegMrReply { uint32_t key = 0; uint32_t mapped = 0; };
 // ibv_rereg_mr_flags.
 namespace rereg_mask {
@@ -177,7 +177,7 @@ struct ReregMrRequest {
     uint64_t length = 0;
     RegionFile file;    // of the region as it will be
 };
-struct ReregMrReply {};
+struct ReregMrReply { uint32_t mapped = 0; };  // RegMrReply
 struct DeregMrRequest { uint32_t key = 0; };
 struct DeregMrReply {};
 

@@ -218,6 +218,7 @@ ROCEMU_EXPORT int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* addr, 
         Guard guard(session->objects_lock);
         session->mr_handles[base->lkey] = length;
     }
+    if (known) session->mrs().set_mapped(base->lkey, reply.mapped != 0 ? request.file.va : 0, reply.mapped != 0 ? request.file.length : 0);
     return 0;
 }
 

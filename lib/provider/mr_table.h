@@ -20,7 +20,7 @@ class MrTable {
     // `iova`: the address that WRs use for the byte at `va`. A key that does not fit is forgotten: nothing depends on it.
     void insert(uint32_t key, uint64_t va, uint64_t iova, uint64_t length);
     void remove(uint32_t key);
-    // The part of it that the daemon reads by itself as fast as we could: none, until this is called. Before anybody posts.
+    // The part of it that the daemon reads by itself as fast as we could: none, until this is called. Nobody posts meanwhile.
     void set_mapped(uint32_t key, uint64_t va, uint64_t length);
     [[nodiscard]] bool is_mapped(uint32_t key, uint64_t address, uint32_t length) const {
         const Entry* e = entry(key);

@@ -48,6 +48,12 @@ std::shared_ptr<MappedFile> map_file(Call& call, const abi::RegionFile& file, co
                               region.access & access_flags::kLocalWrite);
 }
 
+// Is what is sent from it better left where it is than captured? Not where something else of the process may stand in front of
+// a read: what it has to place before, or its agent.
+bool reads_at_once(const Session& session, const memory::Region& region) {
+    return region.mapped && !session.deferred && session.path == payload::Path::ProcessVm;
+}
+
 }  // namespace
 
 void handle(Call& call, const abi::RegMrRequest& request) {
@@ -87,7 +93,7 @@ void handle(Call& call, const abi::RegMrRequest& request) {
             shard.keys().insert(region);
             return true;
         },
-        [key = *key, mapped = region.mapped, reply = call.reply]() mutable {
+        [key = *key, mapped = reads_at_once(session, region), reply = call.reply]() mutable {
             reply.send(abi::RegMrReply{key, mapped});
         });
 }
@@ -154,9 +160,9 @@ void handle(Call& call, const abi::ReregMrRequest& request) {
             }
             return shard.payload_passed(id, fence);
         },
-        [before = std::move(before), reply = call.reply]() mutable {
+        [before = std::move(before), mapped = reads_at_once(session, region), reply = call.reply]() mutable {
             before.reset();  // unmapped when the program learns it
-            reply.send(abi::ReregMrReply{});
+            reply.send(abi::ReregMrReply{mapped});
         });
 }
 
