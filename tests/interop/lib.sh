@@ -22,11 +22,12 @@ guest_image() {
     [ "$image/6.12/vmlinuz" -nt "$interop/image.py" ] || "$interop/image.py" kernel "$image"
 }
 
-# guest_engine: sets `engine` to uml or qemu. ROCEMU_RXE_ENGINE forces one.
+# guest_engine: sets `engine` to uml or qemu. ROCEMU_RXE_ENGINE forces one. A processor with AMX has more registers than the
+# User-Mode Linux of this kernel keeps for a process: it panics with the first one (fatal_sigsegv in userspace()).
 guest_engine() {
     engine=${ROCEMU_RXE_ENGINE:-}
     if [ -z "$engine" ]; then
-        if [ -x "$image/uml/linux" ]; then engine=uml; else engine=qemu; fi
+        if [ -x "$image/uml/linux" ] && ! grep -qw amx_tile /proc/cpuinfo; then engine=uml; else engine=qemu; fi
     fi
 }
 
