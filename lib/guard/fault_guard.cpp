@@ -14,6 +14,20 @@
 // bool rocemu_guard_run(void (*body)(void*) (rdi), void* argument (rsi)): what a call must not destroy lies on the stack where
 // the thread's rocemu_guard_stack says as long as the body runs.
 asm(R"(
+    .macro rocemu_guard_move128
+    vmovups (%rsi), %ymm0
+    vmovups 32(%rsi), %ymm1
+    vmovups 64(%rsi), %ymm2
+    vmovups 96(%rsi), %ymm3
+    vmovups %ymm0, (%rdi)
+    vmovups %ymm1, 32(%rdi)
+    vmovups %ymm2, 64(%rdi)
+    vmovups %ymm3, 96(%rdi)
+    subq $-128, %rsi
+    subq $-128, %rdi
+    addq $-128, %rdx
+    cmpq $128, %rdx
+    .endm
     .text
     .p2align 6
     .type rocemu_guard_copy, @function
@@ -31,32 +45,10 @@ rocemu_guard_copy:
     # before the processor does so by itself. Never faults.
 11: prefetchw 1024(%rdi)
     prefetchw 1088(%rdi)
-    vmovups (%rsi), %ymm0
-    vmovups 32(%rsi), %ymm1
-    vmovups 64(%rsi), %ymm2
-    vmovups 96(%rsi), %ymm3
-    vmovups %ymm0, (%rdi)
-    vmovups %ymm1, 32(%rdi)
-    vmovups %ymm2, 64(%rdi)
-    vmovups %ymm3, 96(%rdi)
-    subq $-128, %rsi
-    subq $-128, %rdi
-    addq $-128, %rdx
-    cmpq $128, %rdx
+    rocemu_guard_move128
     jae 11b
     jmp 12f
-9:  vmovups (%rsi), %ymm0
-    vmovups 32(%rsi), %ymm1
-    vmovups 64(%rsi), %ymm2
-    vmovups 96(%rsi), %ymm3
-    vmovups %ymm0, (%rdi)
-    vmovups %ymm1, 32(%rdi)
-    vmovups %ymm2, 64(%rdi)
-    vmovups %ymm3, 96(%rdi)
-    subq $-128, %rsi
-    subq $-128, %rdi
-    addq $-128, %rdx
-    cmpq $128, %rdx
+9:  rocemu_guard_move128
     jae 9b
 12: vzeroupper
     cmpq $64, %rdx
@@ -118,6 +110,7 @@ rocemu_guard_copy_failed:
     ret
     .cfi_endproc
     .size rocemu_guard_copy, .-rocemu_guard_copy
+    .purgem rocemu_guard_move128
 
     .p2align 6
     .type rocemu_guard_run, @function
