@@ -3,7 +3,6 @@
 #include "engine/rq_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "engine/qp_record.h"

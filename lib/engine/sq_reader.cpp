@@ -3,7 +3,6 @@
 #include "engine/sq_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 
